@@ -1,0 +1,1 @@
+//! The Backend trait and the plain data that crosses it: batches, shapes, contracts.

@@ -1,0 +1,1 @@
+//! Chat templates: the model's own Jinja, with outside text kept plain.

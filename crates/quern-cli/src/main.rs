@@ -1,0 +1,2 @@
+//! The `quern` command.
+fn main() {}

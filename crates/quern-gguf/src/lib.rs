@@ -1,0 +1,1 @@
+//! Reads GGUF files: memory-mapped, every metadata type, a bounded tensor directory.

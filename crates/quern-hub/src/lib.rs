@@ -1,0 +1,1 @@
+//! Model references, verified downloads and the local cache.

@@ -1,0 +1,1 @@
+//! The operating system as Quern needs it: affinity, memory advice, float modes, paths.
