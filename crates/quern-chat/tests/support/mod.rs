@@ -1,0 +1,55 @@
+//! Test data and the shared cases.
+
+use std::path::PathBuf;
+
+use jiff::civil;
+use jiff::tz::TimeZone;
+use quern_chat::{Message, RenderOptions};
+use serde_json::Value;
+
+/// Where `scripts/fetch-models.sh` puts what it fetches.
+pub fn test_data(path: &str) -> PathBuf {
+    let default = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cache/test-data"));
+    let root = std::env::var_os("QUERN_TEST_DATA").map_or_else(default, PathBuf::from);
+    let found = root.join(path);
+    assert!(found.exists(), "{} is missing: run scripts/fetch-models.sh", found.display());
+    found
+}
+
+/// A template of llama.cpp's collection, by file stem.
+pub fn template(name: &str) -> String {
+    std::fs::read_to_string(test_data(&format!("templates/{name}.jinja"))).expect("readable")
+}
+
+/// The chat template inside the SmolLM2 test model.
+pub fn smollm2_template() -> String {
+    let file = quern_gguf::Gguf::open(test_data("models/smollm2-135m-instruct-q4_1.gguf")).expect("opens");
+    file.metadata().str("tokenizer.chat_template").expect("has a template").to_string()
+}
+
+/// `golden/cases.json`, which the script that makes the golden file reads too.
+pub fn cases() -> Value {
+    serde_json::from_str(include_str!("../golden/cases.json")).expect("valid JSON")
+}
+
+/// Messages and options of one case.
+pub fn conversation(cases: &Value, case: &Value) -> (Vec<Message>, RenderOptions) {
+    let clock: Vec<i16> = serde_json::from_value(cases["clock"].clone()).expect("six numbers");
+    let small = |i: usize| i8::try_from(clock[i]).expect("fits");
+    let now = civil::datetime(clock[0], small(1), small(2), small(3), small(4), small(5), 0);
+    let mut options = RenderOptions::at(now.to_zoned_datetime(TimeZone::UTC).expect("in range"));
+    options.add_generation_prompt = case["add_generation_prompt"].as_bool().unwrap_or(true);
+    options.tools = case["tools"].as_bool().unwrap_or(false).then(|| cases["tools"].clone());
+    options.kwargs = case["kwargs"].as_object().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().map(String::from);
+    let message = |m: &Value| {
+        let mut message =
+            Message::new(text(&m["role"]).expect("a role"), text(&m["content"]).expect("content"));
+        message.reasoning = text(&m["reasoning"]);
+        message.name = text(&m["name"]);
+        message.tool_call_id = text(&m["tool_call_id"]);
+        message.tool_calls = m.get("tool_calls").cloned();
+        message
+    };
+    (case["messages"].as_array().expect("messages").iter().map(message).collect(), options)
+}
