@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use jiff::civil;
 use jiff::tz::TimeZone;
-use quern_chat::{Message, RenderOptions};
+use quern_chat::{Message, OwnedSegment, RenderOptions};
 use serde_json::Value;
 
 /// Where `scripts/fetch-models.sh` puts what it fetches.
-pub fn test_data(path: &str) -> PathBuf {
+pub(crate) fn test_data(path: &str) -> PathBuf {
     let default = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cache/test-data"));
     let root = std::env::var_os("QUERN_TEST_DATA").map_or_else(default, PathBuf::from);
     let found = root.join(path);
@@ -17,23 +17,23 @@ pub fn test_data(path: &str) -> PathBuf {
 }
 
 /// A template of llama.cpp's collection, by file stem.
-pub fn template(name: &str) -> String {
+pub(crate) fn template(name: &str) -> String {
     std::fs::read_to_string(test_data(&format!("templates/{name}.jinja"))).expect("readable")
 }
 
 /// The chat template inside the SmolLM2 test model.
-pub fn smollm2_template() -> String {
+pub(crate) fn smollm2_template() -> String {
     let file = quern_gguf::Gguf::open(test_data("models/smollm2-135m-instruct-q4_1.gguf")).expect("opens");
     file.metadata().str("tokenizer.chat_template").expect("has a template").to_string()
 }
 
 /// `golden/cases.json`, which the script that makes the golden file reads too.
-pub fn cases() -> Value {
+pub(crate) fn cases() -> Value {
     serde_json::from_str(include_str!("../golden/cases.json")).expect("valid JSON")
 }
 
 /// Messages and options of one case.
-pub fn conversation(cases: &Value, case: &Value) -> (Vec<Message>, RenderOptions) {
+pub(crate) fn conversation(cases: &Value, case: &Value) -> (Vec<Message>, RenderOptions) {
     let clock: Vec<i16> = serde_json::from_value(cases["clock"].clone()).expect("six numbers");
     let small = |i: usize| i8::try_from(clock[i]).expect("fits");
     let now = civil::datetime(clock[0], small(1), small(2), small(3), small(4), small(5), 0);
@@ -52,4 +52,20 @@ pub fn conversation(cases: &Value, case: &Value) -> (Vec<Message>, RenderOptions
         message
     };
     (case["messages"].as_array().expect("messages").iter().map(message).collect(), options)
+}
+
+/// Options at a fixed time.
+pub(crate) fn options() -> RenderOptions {
+    let now = civil::date(2026, 2, 3).at(4, 5, 6, 0);
+    RenderOptions::at(now.to_zoned_datetime(TimeZone::UTC).expect("in range"))
+}
+
+pub(crate) fn text(segment: &OwnedSegment) -> &str {
+    match segment {
+        OwnedSegment::Trusted(text) | OwnedSegment::Plain(text) => text,
+    }
+}
+
+pub(crate) fn joined(segments: &[OwnedSegment]) -> String {
+    segments.iter().map(text).collect()
 }

@@ -3,8 +3,7 @@
 //! A ratchet: what differs is listed with its reason, anything else that differs fails, and so does an entry of the list
 //! that has come to agree. The golden file is made by `scripts/fixtures/chat_templates.py`.
 
-mod support;
-
+use crate::support::{self, joined};
 use quern_chat::OwnedSegment;
 use quern_chat::{ChatError, ChatTemplate, TemplateTokens};
 use serde_json::Value;
@@ -28,13 +27,6 @@ fn sha256(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn joined(segments: &[OwnedSegment]) -> String {
-    let text = |s: &OwnedSegment| match s {
-        OwnedSegment::Trusted(text) | OwnedSegment::Plain(text) => text.clone(),
-    };
-    segments.iter().map(text).collect()
-}
-
 /// What differs from the golden outcome, if anything does.
 fn difference(expected: &Value, got: &Result<Vec<OwnedSegment>, ChatError>) -> Option<String> {
     match (got, expected["sha256"].as_str(), expected["refused"].as_str()) {
@@ -49,7 +41,8 @@ fn difference(expected: &Value, got: &Result<Vec<OwnedSegment>, ChatError>) -> O
 #[test]
 fn prompts_are_those_of_transformers() {
     let cases = support::cases();
-    let golden: Value = serde_json::from_str(include_str!("golden/transformers.json")).expect("valid JSON");
+    let golden: Value =
+        serde_json::from_str(include_str!("../golden/transformers.json")).expect("valid JSON");
     let tokens = TemplateTokens { bos: Some("<s>".into()), eos: Some("</s>".into()) };
     let control = ["<s>", "</s>", "<|im_start|>", "<|im_end|>", "<start_of_turn>", "<|eot_id|>"];
     let (mut compared, mut failures) = (0, Vec::new());

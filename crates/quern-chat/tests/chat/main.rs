@@ -1,0 +1,6 @@
+//! Public behaviour of quern-chat, by topic.
+
+mod choosing;
+mod conformance;
+mod support;
+mod text_safety;
