@@ -1,7 +1,10 @@
-//! Each stage against the input and output tables that llama.cpp publishes in its own sampling tests.
+//! Each stage against llama.cpp: the input and output tables of its own sampling tests, and for stages without a table
+//! the figures its library gave for the inputs below.
 
-use super::super::params::SamplingParams;
-use super::super::stages::{self, Dry, Penalties, PerToken};
+use super::super::candidates::Candidates;
+use super::super::params::{Mirostat, SamplingParams};
+use super::super::ranking::Ranking;
+use super::super::stages::{self, Dry, MirostatState, Penalties, PerToken};
 use super::{candidates, left};
 
 const FOUR: [f32; 4] = [0.1, 0.2, 0.3, 0.4];
@@ -77,7 +80,7 @@ fn xtc() {
 fn typical_p() {
     for (probabilities, ids) in [([0.97, 0.01, 0.01, 0.01], vec![0]), ([0.4, 0.2, 0.2, 0.2], vec![1, 2, 3])] {
         let mut c = candidates(&probabilities);
-        stages::typical_p(&mut c, 0.5, 0, &mut super::super::ranking::Ranking::default());
+        stages::typical_p(&mut c, 0.5, 0, &mut Ranking::default());
         assert_eq!(left(&mut c).iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids);
     }
 }
@@ -92,7 +95,7 @@ fn top_n_sigma() {
 }
 
 /// What is left, by id.
-fn left_by_id(mut c: super::super::candidates::Candidates) -> Vec<(u32, f32)> {
+fn left_by_id(mut c: Candidates) -> Vec<(u32, f32)> {
     let mut left = left(&mut c);
     left.sort_by_key(|(id, _)| *id);
     left
@@ -189,9 +192,101 @@ fn chains() {
     }
 }
 
+const EIGHT: [f32; 8] = [2.0, 1.0, 0.5, 0.0, -1.0, 1.25, 2.5, -0.5];
+
+fn of_logits(logits: &[f32]) -> Candidates {
+    let mut candidates = Candidates::new(logits.len());
+    candidates.load(logits, None);
+    candidates
+}
+
+/// A thousand tokens whose probabilities follow a power law, in scattered order.
+fn power_law() -> Candidates {
+    let rank = |id: usize| (1 + id * 7 % 1000) as f32;
+    of_logits(&(0..1000).map(|id| -1.3 * libm::logf(rank(id))).collect::<Vec<_>>())
+}
+
 #[test]
-fn temperature() {
-    let mut c = candidates(&FOUR);
-    stages::temperature(&mut c, &SamplingParams { temperature: 1.0, ..SamplingParams::default() });
-    check(&left(&mut c), &[0.4, 0.3, 0.2, 0.1], 1e-5);
+fn fixed_temperature() {
+    for (temperature, expected) in [
+        (0.3, [0.155750, 0.005556, 0.001049, 0.000198, 0.000007, 0.012785]),
+        (1.5, [0.223651, 0.114826, 0.082277, 0.058954, 0.030268, 0.135651]),
+    ] {
+        let mut c = of_logits(&EIGHT);
+        stages::temperature(&mut c, &SamplingParams { temperature, ..SamplingParams::default() });
+        for ((_, p), want) in left_by_id(c).iter().zip(expected) {
+            assert!((p - want).abs() < 1e-5, "{temperature}: {p} {want}");
+        }
+    }
+}
+
+#[test]
+fn dynamic_temperature() {
+    for (range, exponent, expected) in [
+        (0.3, 0.5, [0.358477, 0.238401, 0.129293, 0.105439, 0.070121, 0.046633]),
+        (0.3, 1.0, [0.372541, 0.242154, 0.126901, 0.102311, 0.066503, 0.043227]),
+        (1.0, 1.0, [0.307308, 0.221907, 0.136165, 0.115708, 0.083553, 0.060333]),
+        (1.0, 2.0, [0.368411, 0.241087, 0.127624, 0.103241, 0.067561, 0.044211]),
+        (2.0, 0.5, [0.224683, 0.185766, 0.139656, 0.126987, 0.104992, 0.086806]),
+    ] {
+        let mut c = of_logits(&EIGHT);
+        let params = SamplingParams {
+            dynatemp_range: range,
+            dynatemp_exponent: exponent,
+            ..SamplingParams::default()
+        };
+        stages::temperature(&mut c, &params);
+        for ((_, p), want) in left(&mut c).iter().zip(expected) {
+            assert!((p - want).abs() < 1e-5, "{range} {exponent}: {p} {want}");
+        }
+    }
+}
+
+#[test]
+fn typical_p_on_long_tails() {
+    for (p, n_left) in [(0.2, 9), (0.5, 31), (0.9, 132)] {
+        let mut c = power_law();
+        stages::typical_p(&mut c, p, 0, &mut Ranking::default());
+        assert_eq!(c.ranking().len(), n_left, "{p}");
+        // The best token is far from typical; the six most typical ones are among what is left.
+        let ids: Vec<u32> = left(&mut c).iter().map(|(id, _)| *id).collect();
+        assert!([858, 715, 1, 144, 572, 287].iter().all(|id| ids.contains(id)));
+    }
+}
+
+/// The first step's cut: mu is twice the target then.
+#[test]
+fn mirostat() {
+    let check = |mut c: Candidates, version, tau, n_left: usize, best: f32| {
+        let params = SamplingParams { mirostat_tau: tau, ..SamplingParams::default() };
+        MirostatState::new(&params).truncate(&mut c, version, 1000);
+        let left = left(&mut c);
+        assert_eq!(left.len(), n_left, "{version:?} {tau}");
+        assert!((left[0].1 - best).abs() < 1e-5, "{version:?} {tau}: {left:?}");
+    };
+    for (tau, n_left, best) in [(0.5, 1, 1.0), (1.0, 2, 0.622459), (3.0, 7, 0.419573), (5.0, 8, 0.414324)] {
+        check(of_logits(&EIGHT), Mirostat::V2, tau, n_left, best);
+    }
+    for (tau, n_left, best) in [(1.5, 1, 1.0), (3.0, 9, 0.447282), (5.0, 78, 0.329860)] {
+        check(power_law(), Mirostat::V2, tau, n_left, best);
+    }
+    for (tau, n_left, best) in [(1.0, 1, 1.0), (1.5, 2, 0.711174), (3.0, 10, 0.437476), (5.0, 90, 0.325818)] {
+        check(power_law(), Mirostat::V1, tau, n_left, best);
+    }
+    for (tau, n_left, best) in [(3.0, 7, 0.347249), (5.0, 180, 0.124044)] {
+        let mut warm = power_law();
+        warm.set_temperature(1.5);
+        check(warm, Mirostat::V1, tau, n_left, best);
+    }
+}
+
+/// The surprise of a token of probability 1/8 is three bits; mu moves by the rate times its distance from the target.
+#[test]
+fn mirostat_learns_from_the_surprise() {
+    let params = SamplingParams { mirostat_tau: 2.0, mirostat_eta: 0.5, ..SamplingParams::default() };
+    let mut learned = MirostatState::new(&params);
+    learned.observe(0.125, &params);
+    // 2 * 2.0 - 0.5 * (3 - 2): as a fresh state with half of that as its target.
+    let same = SamplingParams { mirostat_tau: 1.75, ..SamplingParams::default() };
+    assert_eq!(learned, MirostatState::new(&same));
 }
