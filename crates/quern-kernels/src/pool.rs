@@ -31,7 +31,7 @@ const SPIN: Duration = Duration::from_micros(50);
 const CHECKS_PER_CLOCK: u32 = 32;
 
 /// The most threads a pool will start, whatever it is asked for.
-const MAX_THREADS: usize = 256;
+pub const MAX_THREADS: usize = 256;
 
 thread_local! {
     /// The pool whose region this thread is in (by address), and as which worker.

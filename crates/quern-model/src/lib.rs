@@ -1,1 +1,25 @@
-//! Model families as data, weight binding, caches, and the one forward pass over a Backend.
+//! Model families as data, weight binding, caches, and the one forward pass over a `Backend`.
+//!
+//! A family is a function from a file's metadata to a [`ModelSpec`]; everything after that is the same for every
+//! family: [`Model::load`] binds the weights that the spec asks for, [`Model::forward`] runs a batch. Nothing here knows
+//! of requests, text or sampling.
+
+mod error;
+mod families;
+mod forward;
+mod header;
+mod load;
+mod rope;
+mod spec;
+mod state;
+
+pub use error::ModelError;
+pub use families::{FAMILIES, Family};
+pub use forward::Workspace;
+pub use header::Header;
+pub use load::{Model, TensorNames};
+pub use spec::{
+    AttentionSpec, DenseSpec, FeedForward, LayerSpec, Mixer, ModelSpec, NormPlacement, RopeScaling, RopeSpec,
+    SpecLimits,
+};
+pub use state::{SequenceState, State, States};

@@ -89,10 +89,12 @@ impl Board {
             return catch_unwind(AssertUnwindSafe(|| (0..n_chunks).for_each(|chunk| body(0, chunk))));
         }
         let n_chunks = isize::try_from(n_chunks).expect("the chunk count of a region fits isize");
-        let mut job = Job { n_chunks, body };
+        let job = Job { n_chunks, body };
         self.unfinished.0.store(n_chunks, Ordering::Relaxed);
-        self.offer.0.job.store(ptr::from_mut(&mut job).cast(), Ordering::Relaxed);
-        self.offer.0.open.store(n_chunks, Ordering::Release);
+        self.offer.0.job.store(ptr::from_ref(&job).cast_mut().cast(), Ordering::Relaxed);
+        // A swap, not a store: with read-modify-writes only, a late claim falls clearly before or after the posting (loom
+        // does not order a plain store against it).
+        self.offer.0.open.swap(n_chunks, Ordering::Release);
 
         fence(Ordering::SeqCst);
         let helpers = n_chunks.unsigned_abs() - 1;
@@ -131,7 +133,7 @@ impl Board {
         let mut claimed = 0;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             while self.offer.0.open.load(Ordering::Relaxed) > 0 {
-                // Acquire: a positive result stems from the store that posted the job, so the job is visible.
+                // Acquire: a positive result stems from the swap that posted the job, so the job is visible.
                 let open = self.offer.0.open.fetch_sub(1, Ordering::Acquire);
                 if open <= 0 {
                     break;

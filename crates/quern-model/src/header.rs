@@ -1,0 +1,168 @@
+//! What a family reads: the metadata under its own prefix, and the shapes of the tensors.
+
+use crate::ModelError;
+use quern_backend::RopePairs;
+use quern_gguf::{Gguf, GgufError, Metadata, TensorInfo};
+
+use crate::spec::{RopeScaling, RopeSpec};
+
+/// A file as a family sees it.
+pub struct Header<'a> {
+    file: &'a Gguf,
+    arch: String,
+}
+
+impl<'a> Header<'a> {
+    /// The header of a file.
+    pub fn new(file: &'a Gguf) -> Result<Self, ModelError> {
+        let arch = file.metadata().str("general.architecture")?.to_string();
+        Ok(Header { file, arch })
+    }
+
+    /// `general.architecture`
+    pub fn arch(&self) -> &str {
+        &self.arch
+    }
+
+    /// All metadata.
+    pub fn metadata(&self) -> &'a Metadata {
+        self.file.metadata()
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}.{name}", self.arch)
+    }
+
+    /// A refusal.
+    pub fn refuse<T>(&self, reason: impl Into<String>) -> Result<T, ModelError> {
+        Err(ModelError::Spec { arch: self.arch.clone(), reason: reason.into() })
+    }
+
+    /// A count that must be there.
+    pub fn count(&self, name: &str) -> Result<usize, ModelError> {
+        Ok(self.metadata().u32(&self.key(name))? as usize)
+    }
+
+    /// A count that may be missing.
+    pub fn opt_count(&self, name: &str) -> Result<Option<usize>, ModelError> {
+        Ok(self.metadata().opt_u32(&self.key(name))?.map(|n| n as usize))
+    }
+
+    /// A count of layer `layer`: one for all, or an array of one for each.
+    pub fn layer_count(
+        &self,
+        name: &str,
+        layer: usize,
+        n_layers: usize,
+    ) -> Result<Option<usize>, ModelError> {
+        Ok(self.metadata().opt_u32_at(&self.key(name), layer, n_layers)?.map(|n| n as usize))
+    }
+
+    /// A number that may be missing.
+    pub fn opt_f32(&self, name: &str) -> Result<Option<f32>, ModelError> {
+        Ok(self.metadata().opt_f32(&self.key(name))?)
+    }
+
+    /// A number that must be there.
+    pub fn f32(&self, name: &str) -> Result<f32, ModelError> {
+        Ok(self.metadata().f32(&self.key(name))?)
+    }
+
+    /// A word that may be missing.
+    pub fn opt_str(&self, name: &str) -> Result<Option<&'a str>, GgufError> {
+        self.file.metadata().opt_str(&self.key(name))
+    }
+
+    /// A tensor that may be missing.
+    pub fn tensor(&self, name: &str) -> Option<&'a TensorInfo> {
+        self.file.tensor(name)
+    }
+
+    /// Rows of the embedding: the vocabulary.
+    pub fn n_vocab(&self) -> Result<usize, ModelError> {
+        let Some(embedding) = self.tensor("token_embd.weight") else {
+            if self.file.tensors().is_empty() {
+                return self.refuse("the file holds a vocabulary only, no weights: it can tokenize, not run");
+            }
+            return Err(ModelError::MissingTensor("token_embd.weight".into()));
+        };
+        let n_vocab = embedding.n_rows() as usize;
+        // A tokenizer larger than the embedding would index past the logits (R43).
+        let tokens = self.metadata().opt_strings("tokenizer.ggml.tokens")?.map_or(0, |t| t.len());
+        if tokens > n_vocab {
+            return self.refuse(format!("the tokenizer has {tokens} tokens, the embedding {n_vocab} rows"));
+        }
+        Ok(n_vocab)
+    }
+
+    /// Settings that change the answer and that no family built so far honours: refused where they are set.
+    pub fn refuse_unbuilt(&self) -> Result<(), ModelError> {
+        for name in ["expert_count", "expert_used_count", "nextn_predict_layers"] {
+            if self.opt_count(name)?.is_some_and(|n| n > 0) {
+                return self.refuse(format!("{} is set: such models cannot be run yet", self.key(name)));
+            }
+        }
+        for name in ["logit_scale", "residual_scale", "embedding_scale", "attention.scale"] {
+            if self.opt_f32(name)?.is_some_and(|x| x != 0.0 && x != 1.0) {
+                return self.refuse(format!("{} is set: such models cannot be run yet", self.key(name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The length of a head: `attention.key_length`, else the residual width over the heads.
+    pub fn head_dim(&self, hidden: usize, n_heads: usize) -> Result<usize, ModelError> {
+        let head_dim = self.opt_count("attention.key_length")?.unwrap_or(hidden / n_heads.max(1));
+        if let Some(value) = self.opt_count("attention.value_length")?
+            && value != head_dim
+        {
+            return self.refuse(format!("values of {value} and keys of {head_dim} differ in length"));
+        }
+        Ok(head_dim)
+    }
+
+    /// The file's rotary embedding: `rope.*` and `rope_freqs.weight`.
+    pub fn rope(&self, head_dim: usize, pairs: RopePairs) -> Result<RopeSpec, ModelError> {
+        let dims = self.opt_count("rope.dimension_count")?.unwrap_or(head_dim);
+        let base = self.opt_f32("rope.freq_base")?.unwrap_or(10_000.0).into();
+        let factors = match self.tensor("rope_freqs.weight") {
+            None => Vec::new(),
+            Some(tensor) => crate::load::vector(self.file, tensor)?,
+        };
+        Ok(RopeSpec { dims, base, pairs, scaling: self.rope_scaling()?, factors })
+    }
+
+    fn rope_scaling(&self) -> Result<RopeScaling, ModelError> {
+        let factor = self.opt_f32("rope.scaling.factor")?.or(self.opt_f32("rope.scale_linear")?);
+        let kind =
+            self.opt_str("rope.scaling.type")?.unwrap_or(if factor.is_some() { "linear" } else { "none" });
+        let factor = || match factor {
+            Some(factor) => Ok(f64::from(factor)),
+            None => self.refuse(format!("rope scaling \"{kind}\" comes without rope.scaling.factor")),
+        };
+        match kind {
+            "none" => Ok(RopeScaling::None),
+            "linear" => Ok(RopeScaling::Linear { factor: factor()? }),
+            "yarn" => {
+                let factor = factor()?;
+                let number = |name: &str, default: f64| {
+                    Ok::<_, ModelError>(
+                        self.opt_f32(&format!("rope.scaling.{name}"))?.map_or(default, f64::from),
+                    )
+                };
+                let original = self.opt_count("rope.scaling.original_context_length")?;
+                let Some(original) = original.or(self.opt_count("context_length")?) else {
+                    return self.refuse("yarn comes without rope.scaling.original_context_length");
+                };
+                Ok(RopeScaling::Yarn {
+                    factor,
+                    original_context: original as f64,
+                    beta_fast: number("yarn_beta_fast", 32.0)?,
+                    beta_slow: number("yarn_beta_slow", 1.0)?,
+                    attention_factor: number("attn_factor", 1.0)? * (1.0 + 0.1 * libm::log(factor)),
+                })
+            }
+            other => self.refuse(format!("rope scaling \"{}\" is not known", other.escape_default())),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What a model keeps of a sequence between batches.
+//!
+//! One state per layer, one enum for all kinds: a new kind does not compile until every operation below handles it.
+
+use crate::ModelError;
+use crate::spec::{Mixer, ModelSpec};
+use quern_backend::{Backend, KvShape, KvType, PAGE_POSITIONS, SeqId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The state of one layer.
+pub enum State<B: Backend> {
+    /// Keys and values by position.
+    Kv(KvState<B>),
+}
+
+/// Keys and values in pages of 256 positions. Pages are shared between forks and copied when written.
+pub struct KvState<B: Backend> {
+    shape: KvShape,
+    window: Option<usize>,
+    pages: Vec<Option<Arc<B::Page>>>,
+}
+
+/// A sequence: the state of every layer, and how many positions it holds.
+pub struct SequenceState<B: Backend> {
+    pub(crate) layers: Vec<State<B>>,
+    len: usize,
+    context: usize,
+}
+
+impl<B: Backend> KvState<B> {
+    /// Page i holds positions 256 i and on; pages that slid out of the window are gone.
+    pub(crate) fn pages(&self) -> &[Option<Arc<B::Page>>] {
+        &self.pages
+    }
+
+    /// The page of a position, made or made unshared as needed.
+    pub(crate) fn page_mut(&mut self, backend: &B, index: usize) -> &mut B::Page {
+        if self.pages.len() <= index {
+            self.pages.resize(index + 1, None);
+        }
+        let page = self.pages[index].get_or_insert_with(|| Arc::new(backend.page(self.shape)));
+        if Arc::get_mut(page).is_none() {
+            *page = Arc::new(backend.copy_page(page));
+        }
+        let Some(page) = Arc::get_mut(page) else { unreachable!("a page just made has one owner") };
+        page
+    }
+}
+
+impl<B: Backend> State<B> {
+    /// Forgets positions that no row from `next` on can see.
+    fn slide(&mut self, next: usize) {
+        match self {
+            State::Kv(kv) => {
+                if let Some(window) = kv.window {
+                    let first = (next + 1).saturating_sub(window) / PAGE_POSITIONS;
+                    let gone = first.min(kv.pages.len());
+                    kv.pages[..gone].iter_mut().for_each(|page| *page = None);
+                }
+            }
+        }
+    }
+
+    /// A copy that shares what it can.
+    fn fork(&self) -> State<B> {
+        match self {
+            State::Kv(kv) => {
+                State::Kv(KvState { shape: kv.shape, window: kv.window, pages: kv.pages.clone() })
+            }
+        }
+    }
+
+    /// Whether the state can go back to its first `len` positions.
+    fn can_truncate(&self, len: usize) -> bool {
+        match self {
+            State::Kv(kv) => {
+                let first = kv.window.map_or(0, |w| (len + 1).saturating_sub(w)) / PAGE_POSITIONS;
+                let last = len.div_ceil(PAGE_POSITIONS);
+                kv.pages.len() >= last && (first..last).all(|i| kv.pages[i].is_some())
+            }
+        }
+    }
+
+    fn truncate(&mut self, len: usize) {
+        match self {
+            State::Kv(kv) => kv.pages.truncate(len.div_ceil(PAGE_POSITIONS)),
+        }
+    }
+
+    /// Bytes held, shared pages counted whole.
+    fn bytes(&self) -> usize {
+        match self {
+            State::Kv(kv) => kv.pages.iter().flatten().count() * kv.shape.page_bytes(),
+        }
+    }
+}
+
+impl<B: Backend> SequenceState<B> {
+    /// An empty sequence of at most `context` positions.
+    pub fn new(spec: &ModelSpec, kv: KvType, context: usize) -> SequenceState<B> {
+        let layers = spec.layers.iter().map(|layer| match &layer.mixer {
+            Mixer::Attention(a) => State::Kv(KvState {
+                shape: KvShape { n_kv_heads: a.n_kv_heads, head_dim: a.head_dim, ty: kv },
+                window: a.window,
+                pages: Vec::new(),
+            }),
+        });
+        SequenceState { layers: layers.collect(), len: 0, context }
+    }
+
+    /// Positions held.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Positions it may hold.
+    pub fn context(&self) -> usize {
+        self.context
+    }
+
+    /// Bytes held, shared pages counted whole.
+    pub fn bytes(&self) -> usize {
+        self.layers.iter().map(State::bytes).sum()
+    }
+
+    /// A copy that shares pages until one of the two writes them.
+    pub fn fork(&self) -> SequenceState<B> {
+        SequenceState {
+            layers: self.layers.iter().map(State::fork).collect(),
+            len: self.len,
+            context: self.context,
+        }
+    }
+
+    /// Goes back to the first `len` positions; false, and nothing changed, where a layer has already forgotten what
+    /// that would need.
+    pub fn truncate(&mut self, len: usize) -> bool {
+        if len > self.len || !self.layers.iter().all(|s| s.can_truncate(len)) {
+            return false;
+        }
+        self.layers.iter_mut().for_each(|s| s.truncate(len));
+        self.len = len;
+        true
+    }
+
+    /// Counts positions that a batch has written, and lets go of what slid out of every window.
+    pub(crate) fn advance(&mut self, n: usize) {
+        self.len += n;
+        let next = self.len;
+        self.layers.iter_mut().for_each(|s| s.slide(next));
+    }
+}
+
+/// The sequences that a model is working on.
+pub struct States<B: Backend>(BTreeMap<SeqId, SequenceState<B>>);
+
+impl<B: Backend> Default for States<B> {
+    fn default() -> Self {
+        States(BTreeMap::new())
+    }
+}
+
+impl<B: Backend> States<B> {
+    /// Adds or replaces a sequence.
+    pub fn insert(&mut self, seq: SeqId, state: SequenceState<B>) {
+        self.0.insert(seq, state);
+    }
+
+    /// Takes a sequence out.
+    pub fn remove(&mut self, seq: SeqId) -> Option<SequenceState<B>> {
+        self.0.remove(&seq)
+    }
+
+    /// A sequence.
+    pub fn get(&self, seq: SeqId) -> Result<&SequenceState<B>, ModelError> {
+        self.0.get(&seq).ok_or_else(|| missing(seq))
+    }
+
+    pub(crate) fn get_mut(&mut self, seq: SeqId) -> Result<&mut SequenceState<B>, ModelError> {
+        self.0.get_mut(&seq).ok_or_else(|| missing(seq))
+    }
+}
+
+fn missing(seq: SeqId) -> ModelError {
+    ModelError::Sequence { seq: seq.0, reason: "has no state".into() }
+}
