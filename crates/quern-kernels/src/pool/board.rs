@@ -18,6 +18,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::sync::PoisonError;
 
 #[cfg(loom)]
 use loom::sync::{
@@ -102,8 +103,7 @@ impl Board {
 
         self.help(0);
         let done = || self.unfinished.0.load(Ordering::Acquire) == 0;
-        (self.spin)(&done);
-        self.caller.sleep_until(done);
+        self.caller.wait_until(&done, self.spin);
         lock(&self.panicked).take().map_or(Ok(()), Err)
     }
 
@@ -112,8 +112,7 @@ impl Board {
         loop {
             let called =
                 || self.offer.0.open.load(Ordering::Relaxed) > 0 || self.closed.load(Ordering::Relaxed);
-            (self.spin)(&called);
-            self.workers[worker - 1].sleep_until(called);
+            self.workers[worker - 1].wait_until(&called, self.spin);
             if self.closed.load(Ordering::Relaxed) {
                 return;
             }
@@ -159,11 +158,12 @@ impl Board {
     }
 }
 
-/// A place for one thread to sleep until a condition holds that other threads bring about.
+/// A place for one thread to wait until a condition holds that other threads bring about.
 ///
 /// The sleeper says that it sleeps, then looks at the condition once more; the other side makes the condition true, then
 /// looks whether anyone sleeps. A full fence between the two steps on either side guarantees that at least one of them
-/// sees the other. The mutex closes the gap between that last look and the wait.
+/// sees the other. The mutex closes the gap between that last look and the wait. The flag changes by swaps only, for the
+/// same reason as `open`.
 struct Sleeper {
     asleep: AtomicBool,
     lock: Mutex<()>,
@@ -175,23 +175,30 @@ impl Sleeper {
         Sleeper { asleep: AtomicBool::new(false), lock: Mutex::new(()), bell: Condvar::new() }
     }
 
-    /// Returns once `ready` holds. Takes no lock where it holds already.
-    fn sleep_until(&self, ready: impl Fn() -> bool) {
-        if ready() {
-            return;
+    /// Returns once `ready` holds: watches for a while, then sleeps. Whoever was woken watches again before the next
+    /// sleep: waking takes longer than a short region does, so a worker that came too late for one region should be
+    /// there for the next.
+    fn wait_until(&self, ready: &dyn Fn() -> bool, spin: Spin) {
+        loop {
+            spin(ready);
+            if ready() {
+                return;
+            }
+            let guard = lock(&self.lock);
+            self.asleep.swap(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            if !ready() {
+                drop(self.bell.wait(guard).unwrap_or_else(PoisonError::into_inner));
+            }
+            self.asleep.swap(false, Ordering::Relaxed);
         }
-        let mut guard = lock(&self.lock);
-        self.asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        while !ready() {
-            guard = self.bell.wait(guard).unwrap_or_else(|poison| poison.into_inner());
-        }
-        self.asleep.store(false, Ordering::Relaxed);
     }
 
     /// Wakes the sleeper, if there is one. The caller has made the condition true and then passed a `SeqCst` fence.
+    ///
+    /// Taking the flag down here saves the system call for everyone who comes before the sleeper gets a CPU.
     fn wake_after_fence(&self) {
-        if self.asleep.load(Ordering::Relaxed) {
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
             drop(lock(&self.lock));
             self.bell.notify_one();
         }
@@ -200,5 +207,5 @@ impl Sleeper {
 
 /// Bodies may panic while their caller holds its turn; the data behind these locks is consistent all the same.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
