@@ -16,15 +16,11 @@ mod fallback;
 mod json;
 mod message;
 mod methods;
-mod segment;
 mod shield;
 mod spellings;
 mod template;
 
 pub use error::ChatError;
 pub use message::Message;
-pub use segment::OwnedSegment;
+pub use quern_tokenizer::OwnedSegment;
 pub use template::{ChatTemplate, RenderOptions, TemplateOrigin, TemplateTokens};
-
-#[cfg(test)]
-mod tests {}

@@ -17,7 +17,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use crate::segment::OwnedSegment;
+use quern_tokenizer::OwnedSegment;
 use serde_json::{Map, Value};
 
 use crate::ChatError;

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::segment::OwnedSegment;
 use jiff::ZonedDateTime;
 use minijinja::value::{Serde, Value as JinjaValue};
 use minijinja::{Environment, context};
 use quern_gguf::Metadata;
+use quern_tokenizer::OwnedSegment;
 use serde_json::{Map, Value};
 
 use crate::environment::{compile, render};

@@ -4,3 +4,4 @@ mod choosing;
 mod conformance;
 mod support;
 mod text_safety;
+mod token_ids;

@@ -1,8 +1,0 @@
-/// temporary
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OwnedSegment {
-    /// t
-    Trusted(String),
-    /// p
-    Plain(String),
-}
