@@ -1,0 +1,4 @@
+//! Tokenizers of published models, through the public API.
+
+mod suites;
+mod support;
