@@ -2,7 +2,7 @@
 
 use crate::ModelError;
 use quern_backend::RopePairs;
-use quern_gguf::{Gguf, GgufError, Metadata, TensorInfo};
+use quern_gguf::{Gguf, GgufError, Metadata, TensorInfo, Value};
 
 use crate::spec::{RopeScaling, RopeSpec};
 
@@ -56,6 +56,22 @@ impl<'a> Header<'a> {
         n_layers: usize,
     ) -> Result<Option<usize>, ModelError> {
         Ok(self.metadata().opt_u32_at(&self.key(name), layer, n_layers)?.map(|n| n as usize))
+    }
+
+    /// Which layers slide, where the file says: a flag for each layer, or a period whose last layer does not (R47).
+    pub fn sliding_layers(&self, n_layers: usize, default_period: usize) -> Result<Vec<bool>, ModelError> {
+        let key = self.key("attention.sliding_window_pattern");
+        if let Some(Value::Array(_)) = self.metadata().get(&key) {
+            let flags = self.metadata().bools(&key)?;
+            return match flags.len() == n_layers {
+                true => Ok(flags.into_owned()),
+                false => self.refuse(format!("{key} has {} flags for {n_layers} layers", flags.len())),
+            };
+        }
+        match self.metadata().opt_u32(&key)?.map_or(default_period, |n| n as usize) {
+            0 => self.refuse(format!("{key} is 0")),
+            period => Ok((1..=n_layers).map(|l| !l.is_multiple_of(period)).collect()),
+        }
     }
 
     /// A number that may be missing.

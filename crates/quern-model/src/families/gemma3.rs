@@ -26,20 +26,17 @@ pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
     let n_kv_heads = h.opt_count("attention.head_count_kv")?.unwrap_or(n_heads);
     let head_dim = h.head_dim(hidden, n_heads)?;
     let width = h.count("feed_forward_length")?;
-    let period = h.opt_count("attention.sliding_window_pattern")?.unwrap_or(PATTERN);
-    if period == 0 {
-        return h.refuse("attention.sliding_window_pattern is 0");
-    }
-    let window = h.opt_count("attention.sliding_window")?;
-    if window.is_none() && period > 1 && n_layers > 0 {
-        return h.refuse("attention.sliding_window is missing, and layers slide");
-    }
     if n_layers > SpecLimits::DEFAULT.layers {
         return h.refuse(format!("block_count is {n_layers}, more than {}", SpecLimits::DEFAULT.layers));
     }
+    let sliding = h.sliding_layers(n_layers, PATTERN)?;
+    let window = h.opt_count("attention.sliding_window")?;
+    if window.is_none() && sliding.contains(&true) {
+        return h.refuse("attention.sliding_window is missing, and layers slide");
+    }
     let scaled_width = if n_layers == LAYERS_27B { hidden / n_heads.max(1) } else { head_dim };
     let layer = |l: usize| {
-        let slides = !(l + 1).is_multiple_of(period);
+        let slides = sliding[l];
         LayerSpec {
             mixer: Mixer::Attention(AttentionSpec {
                 n_heads,

@@ -1,0 +1,51 @@
+//! Tiny random models against the publisher's own code: transformers in float32 (scripts/fixtures/tiny_models.py).
+
+mod common;
+
+use common::{Run, fixture, load, logits, npy};
+
+/// Every row within 1e-4 of its largest reference logit, and the same best token wherever the reference is sure.
+fn check(name: &str) {
+    let ids = std::fs::read(fixture(&format!("tiny/{name}.ids.json"))).unwrap();
+    let prompts: Vec<Vec<u32>> = serde_json::from_slice(&ids).unwrap();
+    let (rows, n_vocab, reference) = npy(&fixture(&format!("tiny/{name}.logits.npy")));
+    assert_eq!(rows, prompts.iter().map(Vec::len).sum::<usize>());
+    let run = Run { chunk: 16, ..Run::default() };
+    let model = load(&fixture(&format!("tiny/{name}.gguf")), run);
+    let ours: Vec<f32> = prompts.iter().flat_map(|ids| logits(&model, run, ids)).collect();
+    assert_eq!(ours.len(), reference.len());
+    let mut worst = 0.0f32;
+    for (row, (ours, reference)) in ours.chunks(n_vocab).zip(reference.chunks(n_vocab)).enumerate() {
+        let max = reference.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+        let delta = ours.iter().zip(reference).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+        worst = worst.max(delta / max);
+        assert!(delta <= 1e-4 * max, "{name} row {row}: max|delta| {delta} of max {max}");
+        let best = |v: &[f32]| (0..v.len()).max_by(|&a, &b| v[a].total_cmp(&v[b])).unwrap();
+        let range = max - reference.iter().copied().fold(f32::INFINITY, f32::min);
+        let top = best(reference);
+        let second = (0..n_vocab).filter(|&i| i != top).map(|i| reference[i]).fold(f32::MIN, f32::max);
+        if reference[top] - second > 1e-3 * range {
+            assert_eq!(best(ours), top, "{name} row {row}: argmax");
+        }
+    }
+    println!("{name}: {rows} rows, worst max|delta|/max {worst:.2e}");
+}
+
+macro_rules! oracles {
+    ($($test:ident $name:literal;)*) => {
+        $(#[test] fn $test() { check($name); })*
+    };
+}
+
+oracles! {
+    llama_full "llama-full";
+    llama_plain "llama-plain";
+    llama_linear "llama-linear";
+    llama_yarn "llama-yarn";
+    llama_yarn_betas "llama-yarn-betas";
+    gemma3_window "gemma3-window";
+    gemma3_linear "gemma3-linear";
+    gemma3_keys "gemma3-keys";
+    // R22: the scale of the 62-layer model is by hidden/n_heads.
+    gemma3_62_layers "gemma3-62-layers";
+}
