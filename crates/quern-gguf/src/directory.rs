@@ -31,7 +31,7 @@ impl Directory {
             tensors.push(read_entry(reader, i, layout)?);
         }
 
-        let data_start = reader.at().next_multiple_of(layout.alignment);
+        let data_start = reader.at().checked_next_multiple_of(layout.alignment).unwrap_or(u64::MAX);
         for tensor in &mut tensors {
             place(tensor, data_start, layout).map_err(|fault| refusal(tensor, fault))?;
         }

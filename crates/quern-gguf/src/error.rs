@@ -10,14 +10,14 @@ use crate::text::quote;
 #[derive(Debug, thiserror::Error)]
 pub enum GgufError {
     /// The operating system refused.
-    #[error("{}: cannot {action} the file: {source}", path.display())]
+    #[error("{}: cannot {action} the file: {error}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// `open` or `map`.
         action: &'static str,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
     /// The file holds what it should not, or lacks what it should hold.
     #[error("{}: {fault}", path.display())]
@@ -66,7 +66,7 @@ pub enum Fault {
          long; it is truncated, download it again"
     )]
     Truncated { what: String, at: u64, needed: u64, file_len: u64 },
-    #[error("the header reaches past byte {limit}, the limit, while reading {what}")]
+    #[error("the header reaches past the limit of {limit} bytes inside {what}")]
     HeaderTooLong { what: String, limit: u64 },
     #[error("the file declares {found} {what}, more than the limit of {limit}")]
     TooMany { what: &'static str, found: u64, limit: u64 },
@@ -84,8 +84,8 @@ pub enum Fault {
     #[error("metadata key {} holds the byte {value} as a boolean: only 0 and 1 are", quote(key))]
     BadBool { key: String, value: u8 },
     #[error(
-        "metadata key {} declares an array of {len} {element} values, more than fit in the {left} bytes that \
-         are left of the file",
+        "metadata key {} declares an array of {len} {element} values, which the {left} bytes left of the file \
+         cannot hold: it is truncated or damaged, download it again",
         quote(key)
     )]
     ArrayTooLong { key: String, element: &'static str, len: u64, left: u64 },

@@ -18,7 +18,7 @@ pub(crate) enum Bytes {
 impl Bytes {
     /// Maps a regular file for reading.
     pub(crate) fn map(path: &Path) -> Result<Bytes, GgufError> {
-        let io = |action| move |source| GgufError::Io { path: path.to_path_buf(), action, source };
+        let io = |action| move |error| GgufError::Io { path: path.to_path_buf(), action, error };
         let refused = |fault| GgufError::File { path: path.to_path_buf(), fault: Box::new(fault) };
         // Asked of the path and not of the open file: opening a named pipe would wait for its writer.
         let info = fs::metadata(path).map_err(io("open"))?;

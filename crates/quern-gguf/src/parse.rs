@@ -137,7 +137,8 @@ impl<'a> Values<'_, 'a> {
         let len = reader.number::<u64>(what)?;
         let left = reader.left();
         if len > left / element.min_bytes() {
-            return Err(Fault::ArrayTooLong { key: key.to_owned(), element: element.name(), len, left });
+            let fault = Fault::ArrayTooLong { key: key.to_owned(), element: element.name(), len, left };
+            return Err(reader.too_short(what, fault));
         }
         Ok(match element {
             ValueType::U8 => Array::U8(reader.numbers(len, what)?),

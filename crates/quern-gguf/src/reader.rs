@@ -73,15 +73,19 @@ impl<'a> Reader<'a> {
         (self.bytes.len() - self.at) as u64
     }
 
+    /// Why there is not enough left to read: the limit, or else what `at_end` says of the end of the file.
+    pub(crate) fn too_short(&self, what: What<'_>, at_end: Fault) -> Fault {
+        let limit = self.bytes.len() as u64;
+        if limit < self.file_len { Fault::HeaderTooLong { what: what.to_string(), limit } } else { at_end }
+    }
+
     /// The next `n` bytes.
     pub(crate) fn take(&mut self, n: u64, what: What<'_>) -> Result<&'a [u8], Fault> {
         if n > self.left() {
-            let (what, readable) = (what.to_string(), self.bytes.len() as u64);
-            return Err(if readable < self.file_len {
-                Fault::HeaderTooLong { what, limit: readable }
-            } else {
-                Fault::Truncated { what, at: self.at(), needed: n, file_len: self.file_len }
-            });
+            let (at, file_len) = (self.at(), self.file_len);
+            return Err(
+                self.too_short(what, Fault::Truncated { what: what.to_string(), at, needed: n, file_len })
+            );
         }
         let start = self.at;
         self.at += n as usize;
