@@ -104,12 +104,6 @@ impl Candidates {
         self.logits[id as usize]
     }
 
-    /// Replaces the ranking by these tokens, given by ascending id, with the logits they have.
-    pub(crate) fn keep_only(&mut self, ids: impl Iterator<Item = u32>) {
-        let logits = &self.logits;
-        self.ranking.fill(ids.map(|id| Ranked { value: logits[id as usize], id }));
-    }
-
     /// Sums a function of each logit over the candidates in ascending id, by the contract's reduction rule.
     pub(crate) fn sum(&mut self, f: impl Fn(f32) -> f32) -> f32 {
         math::sum16(self.ranking().tokens_by_id().map(|token| f(token.value)))

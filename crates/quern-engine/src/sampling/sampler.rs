@@ -209,3 +209,19 @@ pub(crate) fn check_logits(logits: &[f32], n_vocab: usize) -> Result<(), Samplin
 fn random_seed() -> u64 {
     RandomState::new().hash_one(std::time::SystemTime::now())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The borders of the draw: four equal weights, prefix sums 1 to 4, and the first sum above `u * 4`.
+    #[test]
+    fn draw_takes_the_first_sum_above_the_target() {
+        let mut sampler = Sampler::new(SamplingParams::default(), 5).unwrap();
+        let largest = 1.0 - 1.0 / 16_777_216.0;
+        for (u, id) in [(0.0, 0), (0.249, 0), (0.25, 1), (0.5, 3), (0.75, 4), (largest, 4)] {
+            sampler.candidates.load(&[0.5, 0.5, -90.0, 0.5, 0.5], None);
+            assert_eq!(sampler.draw(u), Some(id), "{u}");
+        }
+    }
+}

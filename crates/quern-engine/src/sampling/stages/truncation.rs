@@ -30,19 +30,18 @@ pub(crate) fn top_n_sigma(candidates: &mut Candidates, n: f32) {
 pub(crate) fn typical_p(candidates: &mut Candidates, p: f32, min_keep: u32, scores: &mut Ranking) {
     let (softmax, entropy) = candidates.softmax_and_entropy();
     // Ranked by the negated distance, equal distances by id.
-    let distance = |logit: f32| -(softmax.surprise(logit) - entropy).abs();
-    scores.fill(candidates.ranking().tokens_by_id().map(|t| Ranked { value: distance(t.value), id: t.id }));
+    let score = |t: Ranked| Ranked { value: -(softmax.surprise(t.value) - entropy).abs(), id: t.id };
+    scores.fill(candidates.ranking().tokens_by_id().map(score));
     let mut cumulative = 0.0;
     let mut n = 0;
-    while let Some(token) = scores.at(n) {
-        cumulative += softmax.probability(candidates.logit(token.id));
+    while let Some(scored) = scores.at(n) {
+        cumulative += softmax.probability(candidates.logit(scored.id));
         n += 1;
         if cumulative > p && n >= min_keep as usize {
-            break;
+            candidates.ranking().keep_if(|token| score(token).is_at_least(scored));
+            return;
         }
     }
-    scores.keep_best(n);
-    candidates.keep_only(scores.tokens_by_id().map(|token| token.id));
 }
 
 /// Keeps the best candidates until they hold at least `p` of the probability.

@@ -3,9 +3,11 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::super::candidates::Candidates;
 use super::super::mask::TokenMask;
 use super::super::params::{Mirostat, SamplingParams};
 use super::super::sampler::Sampler;
+use super::super::stages::{Dry, PerToken};
 use super::reference::{Step, choose};
 
 /// Logit rows of many shapes: ties, ruled-out tokens, flat and peaked, some with few candidates.
@@ -29,14 +31,13 @@ fn steps() -> impl Strategy<Value = Step> {
             prop_oneof![proptest::collection::vec(0..few, 0..40), proptest::collection::vec(0..n, 0..100)],
             proptest::collection::vec(0..n, 0..3),
             proptest::option::of(allowed),
-            0u32..3,
         )
-            .prop_map(|(logits, generated, exempt, allowed, choice)| Step {
+            .prop_map(|(logits, generated, exempt, allowed)| Step {
                 logits,
                 generated,
                 exempt,
                 allowed,
-                choice,
+                choice: 0,
             })
     })
 }
@@ -109,10 +110,15 @@ fn mask_of(allowed: &[bool]) -> TokenMask {
     mask
 }
 
-/// Three steps in a row with one sampler: scratch left over from a step must not show in the next.
-fn check(params: SamplingParams, seed: u64, mut step: Step) -> Result<(), TestCaseError> {
+/// Some steps in a row with one sampler: scratch left over from a step must not show in the next. Every step is drawn
+/// for several choices, for a wrong distribution to show.
+fn check(
+    mut params: SamplingParams,
+    seed: u64,
+    mut step: Step,
+    (n_steps, n_choices): (usize, u32),
+) -> Result<(), TestCaseError> {
     let n_vocab = step.logits.len();
-    let mut params = params;
     params.logit_bias.retain(|(id, _)| (*id as usize) < n_vocab);
     params.dry_sequence_breakers.iter_mut().for_each(|b| b.retain(|id| (*id as usize) < n_vocab));
     params.seed = Some(seed);
@@ -120,12 +126,19 @@ fn check(params: SamplingParams, seed: u64, mut step: Step) -> Result<(), TestCa
     let mut mu = 2.0 * params.mirostat_tau;
     let mut sampler =
         Sampler::new(params.clone(), n_vocab).unwrap().with_end_of_generation(&step.exempt).unwrap();
-    for _ in 0..3 {
-        let (expected, next_mu) = choose(&params, seed, &step, mu);
+    for _ in 0..n_steps {
+        let before = sampler.state();
+        let mut next = None;
+        for choice in 0..n_choices {
+            step.choice = choice;
+            sampler.restore(before);
+            let expected = choose(&params, seed, &step, mu);
+            let drawn = sampler.sample(&step.logits, &step.generated, choice, mask.as_ref());
+            prop_assert_eq!(drawn.ok().map(|d| d.id), expected.0);
+            next = Some(expected);
+        }
+        let Some((Some(id), next_mu)) = next else { break };
         mu = next_mu;
-        let drawn = sampler.sample(&step.logits, &step.generated, step.choice, mask.as_ref());
-        prop_assert_eq!(drawn.ok().map(|d| d.id), expected);
-        let Some(id) = expected else { break };
         step.generated.push(id);
         step.logits.rotate_left(1);
     }
@@ -133,11 +146,11 @@ fn check(params: SamplingParams, seed: u64, mut step: Step) -> Result<(), TestCa
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
     fn r73_equals_the_definition(params in settings(), seed in any::<u64>(), step in steps()) {
-        check(params, seed, step)?;
+        check(params, seed, step, (3, 4))?;
     }
 
     /// Plain temperature over all candidates, where the walk decides how far to sort.
@@ -145,7 +158,39 @@ proptest! {
     fn r73_untruncated_draws_equal_the_definition(
         temperature in select(vec![0.05f32, 0.5, 1.0, 2.0, 10.0]), seed in any::<u64>(), step in steps(),
     ) {
-        check(SamplingParams { temperature, ..SamplingParams::default() }, seed, step)?;
+        check(SamplingParams { temperature, ..SamplingParams::default() }, seed, step, (3, 4))?;
+    }
+}
+
+proptest! {
+    /// DRY token by token: texts over few tokens, which repeat themselves all the time.
+    #[test]
+    fn dry_equals_the_definition(
+        generated in proptest::collection::vec(0u32..4, 0..60),
+        breakers in proptest::collection::vec(proptest::collection::vec(0u32..4, 0..4), 0..3),
+        allowed_length in 0u32..5,
+        last_n in select(vec![-1, 5, 30]),
+        exempt in proptest::option::of(0u32..4),
+    ) {
+        let params = SamplingParams {
+            dry_multiplier: 0.5,
+            dry_base: 1.25,
+            dry_allowed_length: allowed_length,
+            dry_penalty_last_n: last_n,
+            dry_sequence_breakers: breakers,
+            ..SamplingParams::default()
+        };
+        let exempt: Vec<u32> = exempt.into_iter().collect();
+        let logits = vec![0.0, -1.0, 2.0, f32::NEG_INFINITY];
+        let mut candidates = Candidates::new(4);
+        candidates.load(&logits, None);
+        let mut dry = Dry::new(&params, 4).unwrap();
+        dry.apply(&mut candidates, &generated, &exempt, &mut PerToken::new(4)).unwrap();
+
+        let step = Step { logits: logits.clone(), generated, exempt, allowed: None, choice: 0 };
+        let mut expected = logits;
+        super::reference::dry(&params, &step, &mut expected);
+        prop_assert_eq!((0..4).map(|id| candidates.logit(id)).collect::<Vec<_>>(), expected);
     }
 }
 
@@ -163,7 +208,7 @@ fn r73_at_262144_tokens() {
         let logits = super::logits(262_144, seed, spread);
         let step = Step { logits, generated: vec![7; 3], exempt: vec![], allowed: None, choice: 0 };
         for params in &cases {
-            check(params.clone(), seed, step.clone()).unwrap();
+            check(params.clone(), seed, step.clone(), (2, 1)).unwrap();
         }
     }
 }

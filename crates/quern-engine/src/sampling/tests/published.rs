@@ -15,7 +15,7 @@ fn check(got: &[(u32, f32)], expected: &[f32], tolerance: f32) {
     let total: f32 = expected.iter().sum();
     assert_eq!(got.len(), expected.len(), "{got:?}");
     for ((_, p), want) in got.iter().zip(expected) {
-        assert!((p - want / total).abs() < tolerance, "{got:?} {expected:?}");
+        assert!((p - want / total).abs() <= tolerance, "{got:?} {expected:?}");
     }
 }
 
@@ -41,6 +41,17 @@ fn top_p() {
         stages::top_p(&mut c, p, 0);
         check(&left(&mut c), &expected, 1e-5);
     }
+}
+
+/// Top-p keeps what holds at least p, typical-p what holds more: quarters, whose sums are exact, tell them apart.
+#[test]
+fn a_share_met_exactly() {
+    let mut c = candidates(&[0.25; 4]);
+    stages::top_p(&mut c, 0.5, 0);
+    check(&left(&mut c), &[0.5; 2], 0.0);
+    let mut c = candidates(&[0.25; 4]);
+    stages::typical_p(&mut c, 0.5, 0, &mut Ranking::default());
+    check(&left(&mut c), &[1.0 / 3.0; 3], 1e-6);
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn penalise(p: &SamplingParams, step: &Step, logits: &mut [f32]) {
     }
 }
 
-fn dry(p: &SamplingParams, step: &Step, logits: &mut [f32]) {
+pub(super) fn dry(p: &SamplingParams, step: &Step, logits: &mut [f32]) {
     let text = last(&step.generated, p.dry_penalty_last_n);
     let n = text.len();
     let breaks =
