@@ -363,4 +363,46 @@ mod tests {
         unescape_spaces(escaped.as_bytes(), &mut back);
         assert_eq!(back, b" a  b ");
     }
+
+    /// Steps of the merge loop for a text, by a vocabulary whose letters `a` and spaces merge into ever longer runs.
+    fn steps(model: &'static str, text: &str) -> usize {
+        let runs = |c: &str| (0..8).map(|power| c.repeat(1 << power)).collect::<Vec<_>>();
+        let space = if model == "gpt2" { "Ġ" } else { "▁" };
+        let mut tokens = [runs("a"), runs(space), vec!["<unk>".to_owned(), "b".to_owned()]].concat();
+        if model != "gpt2" {
+            tokens.extend((0..=255).map(|byte| format!("<0x{byte:02X}>")));
+        }
+        let doubled = [runs("a"), runs(space)].concat();
+        let merges: Vec<String> = doubled.iter().map(|run| format!("{run} {run}")).collect();
+        let longest = [7, 15];
+        let merges = merges.iter().enumerate().filter(|(i, _)| !longest.contains(i));
+        let vocab = Vocab {
+            model,
+            tokens: tokens.iter().map(String::as_bytes).collect(),
+            scores: Some(vec![0.0; tokens.len()]),
+            merges: Some(merges.map(|(_, merge)| merge.as_bytes()).collect()),
+            special: crate::SpecialIds { unk: Some(16), ..Default::default() },
+            pre: Some("gpt-2"),
+            ..Vocab::default()
+        };
+        let (model, _) = crate::tokenizer::model(&vocab).expect("a small vocabulary");
+        let mut scratch = Scratch::default();
+        let mut ids = Vec::new();
+        model.encode(text, false, &mut scratch, &mut ids);
+        assert!(ids.len() < text.len() / 2, "runs were merged");
+        scratch.merger.steps
+    }
+
+    /// G30, R45: no text makes merging super-linear. The heap adds a factor of log n to these counts.
+    #[test]
+    fn merging_takes_linearly_many_steps() {
+        for model in ["llama", "gpt2", "gemma4"] {
+            for piece in ["a", " ", "aaaaaaaa        "] {
+                for n in [2_000, 200_000] {
+                    let steps = steps(model, &piece.repeat(n / piece.len()));
+                    assert!(steps > n / 2 && steps <= 3 * n, "{model} {piece:?} {n}: {steps}");
+                }
+            }
+        }
+    }
 }

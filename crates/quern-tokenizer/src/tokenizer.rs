@@ -39,28 +39,7 @@ struct VocabTokenizer {
 
 impl VocabTokenizer {
     fn new(vocab: &Vocab<'_>) -> Result<VocabTokenizer, TokenizerError> {
-        let tokens = Tokens::new(vocab, &Limits::DEFAULT)?;
-        let (model, roles) = match vocab.model {
-            "llama" => {
-                let defaults = Defaults {
-                    bos: Some(1),
-                    eos: Some(2),
-                    unk: Some(0),
-                    add_bos: true,
-                    add_space_prefix: true,
-                };
-                let roles = Roles::new(&vocab.special, defaults, &tokens)?;
-                (Model::by_score(vocab, tokens, &roles)?, roles)
-            }
-            "gpt2" => by_merges(vocab, tokens, "gpt2", vocab.pre)?,
-            "gemma4" => by_merges(vocab, tokens, "gemma4", Some(pretokenizers::GEMMA4))?,
-            other => {
-                return Err(TokenizerError::UnknownModel {
-                    model: quote(other.as_bytes()),
-                    known: MODELS.join(", "),
-                });
-            }
-        };
+        let (model, roles) = model(vocab)?;
         let bytes = Arc::new(model.token_bytes());
         let spellings = special_spellings(&model, vocab.name);
         // The automaton's one failure is more patterns than 31 bits count; the limits are far below.
@@ -70,6 +49,24 @@ impl VocabTokenizer {
         let mut control_spellings: Vec<String> = marks.map(|spelling| spelling.text.to_owned()).collect();
         control_spellings.sort_by_key(|spelling| std::cmp::Reverse(spelling.len()));
         Ok(VocabTokenizer { matcher, model, roles, bytes, control_spellings })
+    }
+}
+
+/// The checked vocabulary and its special tokens.
+pub(crate) fn model(vocab: &Vocab<'_>) -> Result<(Model, Roles), TokenizerError> {
+    let tokens = Tokens::new(vocab, &Limits::DEFAULT)?;
+    match vocab.model {
+        "llama" => {
+            let defaults =
+                Defaults { bos: Some(1), eos: Some(2), unk: Some(0), add_bos: true, add_space_prefix: true };
+            let roles = Roles::new(&vocab.special, defaults, &tokens)?;
+            Ok((Model::by_score(vocab, tokens, &roles)?, roles))
+        }
+        "gpt2" => by_merges(vocab, tokens, "gpt2", vocab.pre),
+        "gemma4" => by_merges(vocab, tokens, "gemma4", Some(pretokenizers::GEMMA4)),
+        other => {
+            Err(TokenizerError::UnknownModel { model: quote(other.as_bytes()), known: MODELS.join(", ") })
+        }
     }
 }
 

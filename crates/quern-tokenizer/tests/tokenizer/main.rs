@@ -1,4 +1,8 @@
 //! Tokenizers of published models, through the public API.
 
+mod golden;
+mod hostile;
+mod round_trip;
+mod safety;
 mod suites;
 mod support;
