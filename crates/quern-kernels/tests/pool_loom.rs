@@ -10,7 +10,7 @@ mod board;
 
 use board::Board;
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
+use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 /// One plain cell per chunk: written by whoever runs the chunk, read by the caller afterwards.
@@ -73,6 +73,23 @@ fn back_to_back_regions_with_one_worker() {
 #[test]
 fn one_region_with_two_workers() {
     explore(2, 2, |board| region(board, 2, 5));
+}
+
+#[test]
+fn posting_wakes_a_sleeping_worker() {
+    explore(1, 3, |board| {
+        // Two chunks that wait for each other: a caller left alone with them would never get past the first.
+        let (arrived, bell) = (Mutex::new(0), Condvar::new());
+        let outcome = board.run(2, &|_, _| {
+            let mut arrived = arrived.lock().expect("no panic");
+            *arrived += 1;
+            bell.notify_one();
+            while *arrived < 2 {
+                arrived = bell.wait(arrived).expect("no panic");
+            }
+        });
+        assert!(outcome.is_ok());
+    });
 }
 
 #[test]

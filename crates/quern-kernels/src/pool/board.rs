@@ -16,6 +16,7 @@
 //! uses nothing else of the crate, so that the loom tests can build it alone.
 
 use std::any::Any;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::PoisonError;
@@ -32,10 +33,10 @@ use std::sync::{
 };
 
 /// What a body left behind when it panicked.
-pub type Payload = Box<dyn Any + Send + 'static>;
+pub(super) type Payload = Box<dyn Any + Send + 'static>;
 
 /// How a thread waits before it goes to sleep: calls the check until it holds or patience ends.
-pub type Spin = fn(&dyn Fn() -> bool);
+pub(super) type Spin = fn(&dyn Fn() -> bool);
 
 /// A posted job. It lives on the caller's stack for as long as any of its chunks is unfinished.
 struct Job<'a> {
@@ -55,7 +56,7 @@ struct Offer {
 }
 
 /// Where jobs are posted. One caller at a time; the rest wait for their turn.
-pub struct Board {
+pub(super) struct Board {
     offer: Line<Offer>,
     /// Chunks of the current job whose completion has not been reported.
     unfinished: Line<AtomicIsize>,
@@ -69,7 +70,7 @@ pub struct Board {
 
 impl Board {
     /// A board for `n_workers` helpers beside the caller.
-    pub fn new(n_workers: usize, spin: Spin) -> Board {
+    pub(super) fn new(n_workers: usize, spin: Spin) -> Board {
         Board {
             offer: Line(Offer { open: AtomicIsize::new(0), job: AtomicPtr::new(ptr::null_mut()) }),
             unfinished: Line(AtomicIsize::new(0)),
@@ -84,7 +85,7 @@ impl Board {
 
     /// Calls `body(worker, chunk)` once for each chunk, here as worker 0 and on whichever workers come to help. Returns
     /// when all calls have returned. After a panic the unclaimed chunks are skipped and the first payload is returned.
-    pub fn run(&self, n_chunks: usize, body: &(dyn Fn(usize, usize) + Sync)) -> Result<(), Payload> {
+    pub(super) fn run(&self, n_chunks: usize, body: &(dyn Fn(usize, usize) + Sync)) -> Result<(), Payload> {
         let _turn = lock(&self.turn);
         if n_chunks <= 1 || self.workers.is_empty() {
             return catch_unwind(AssertUnwindSafe(|| (0..n_chunks).for_each(|chunk| body(0, chunk))));
@@ -108,7 +109,7 @@ impl Board {
     }
 
     /// Helps with every job until the board closes. `worker` is 1 or more, and no two threads use the same.
-    pub fn serve(&self, worker: usize) {
+    pub(super) fn serve(&self, worker: usize) {
         loop {
             let called =
                 || self.offer.0.open.load(Ordering::Relaxed) > 0 || self.closed.load(Ordering::Relaxed);
@@ -121,7 +122,7 @@ impl Board {
     }
 
     /// Sends the workers home. No job may be posted afterwards.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.workers.iter().for_each(Sleeper::wake_after_fence);
@@ -148,10 +149,17 @@ impl Board {
         if let Err(payload) = outcome {
             // Taking all that is left skips it. The claim being held keeps this the job that panicked.
             claimed += self.offer.0.open.swap(0, Ordering::Relaxed).max(0);
-            lock(&self.panicked).get_or_insert(payload);
+            let mut first = lock(&self.panicked);
+            if first.is_none() {
+                *first = Some(payload);
+            } else {
+                // Dropping a payload may panic, and unwinding from here would leave the job before its end.
+                mem::forget(payload);
+            }
         }
-        // AcqRel: what the bodies wrote is visible to the caller once it sees zero.
-        if claimed > 0 && self.unfinished.0.fetch_sub(claimed, Ordering::AcqRel) == claimed && worker != 0 {
+        // Release: what the bodies wrote is visible to the caller once it sees zero, since the reports of all threads form
+        // one release sequence.
+        if claimed > 0 && self.unfinished.0.fetch_sub(claimed, Ordering::Release) == claimed && worker != 0 {
             fence(Ordering::SeqCst);
             self.caller.wake_after_fence();
         }
