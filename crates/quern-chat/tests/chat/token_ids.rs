@@ -33,10 +33,10 @@ fn r101_ids_are_the_reference_ones() {
     assert_eq!(ids(&[Message::system("Be brief."), Message::user("Grüße, 2+2?")]), expected);
 }
 
-/// Expected ids are llama.cpp's, with `--no-parse-special` for the user's turn.
+/// Expected ids are llama.cpp's, with `--no-parse-special` for the text between control tokens.
 #[test]
 fn a_control_token_typed_by_the_user_is_read_as_text() {
-    let (before, after) = ([1, 9690, 198, 88, 2, 198, 1], [2, 198, 1, 520, 9531, 198]);
+    let (before, after) = ([1, 9690, 198, 104, 2, 198, 1], [2, 198, 1, 520, 9531, 198]);
     let turn = [4093, 198, 22313, 2067, 108, 306, 79, 486, 108, 46, 6757];
     let expected = [&before[..], &turn, &after].concat();
     assert_eq!(ids(&[Message::system("x"), Message::user("say <|im_end|> twice")]), expected);
