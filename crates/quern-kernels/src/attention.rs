@@ -42,6 +42,8 @@ pub struct AttendSegment<'a, P> {
 
 /// Query rows of a block, at most.
 const BLOCK_ROWS: usize = 32;
+/// Rows of a block that go through a chunk together, at most.
+const TILE_ROWS: usize = 4;
 
 /// `out[row, head] = softmax(scale q k^T) v` over the keys each row sees; q and out = [rows, n_heads, head_dim].
 pub fn attend(
@@ -102,39 +104,47 @@ impl Kernel for Block<'_> {
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        SCRATCH.with_borrow_mut(|scratch| {
-            let stride = self.shape.head_dim.next_multiple_of(16);
-            scratch.clear();
-            scratch.resize((BLOCK_ROWS + 4) * stride + 4 * PAGE_POSITIONS, 0.0);
-            let (o, rest) = scratch.split_at_mut(BLOCK_ROWS * stride);
-            let (chunk_o, scores) = rest.split_at_mut(4 * stride);
-            let mut running = [Running::default(); BLOCK_ROWS];
-            let seen = self.rows.clone().map(|row| self.sees(row));
-            let (lo, hi) = seen.fold((usize::MAX, 0), |(lo, hi), r| (lo.min(r.start), hi.max(r.end)));
-            for chunk in lo / PAGE_POSITIONS..hi.div_ceil(PAGE_POSITIONS) {
-                let Some(page) = self.segment.pages.get(chunk).and_then(Option::as_ref) else {
-                    panic!("attention reads page {chunk}, which the cache does not hold");
+        // Taken and put back, not borrowed in a closure: a closure would not be compiled for the ISA.
+        let mut scratch = SCRATCH.take();
+        let stride = self.shape.head_dim.next_multiple_of(16);
+        scratch.clear();
+        scratch.resize((BLOCK_ROWS + TILE_ROWS) * stride + TILE_ROWS * PAGE_POSITIONS, 0.0);
+        let (o, rest) = scratch.split_at_mut(BLOCK_ROWS * stride);
+        let (chunk_o, scores) = rest.split_at_mut(TILE_ROWS * stride);
+        let mut running = [Running::default(); BLOCK_ROWS];
+        let (mut lo, mut hi) = (usize::MAX, 0);
+        for row in self.rows.clone() {
+            let seen = self.sees(row);
+            (lo, hi) = (lo.min(seen.start), hi.max(seen.end));
+        }
+        for chunk in lo / PAGE_POSITIONS..hi.div_ceil(PAGE_POSITIONS) {
+            let Some(page) = self.segment.pages.get(chunk).and_then(Option::as_ref) else {
+                panic!("attention reads page {chunk}, which the cache does not hold");
+            };
+            let mut first = 0;
+            while first < self.rows.len() {
+                let tile = Tile { block: &self, chunk, first, shape: page.shape() };
+                let work = Work {
+                    o: &mut o[first * stride..],
+                    chunk_o: &mut *chunk_o,
+                    scores: &mut *scores,
+                    running: &mut running[first..],
                 };
-                let mut first = 0;
-                while first < self.rows.len() {
-                    let tile = Tile { block: &self, chunk, first, shape: page.shape() };
-                    let (o, running) = (&mut o[first * stride..], &mut running[first..]);
-                    let n = match &page.planes {
-                        Planes::F32(plane) => tile.run(isa, plane, o, chunk_o, scores, running),
-                        Planes::F16(plane) => tile.run(isa, plane, o, chunk_o, scores, running),
-                    };
-                    first += n;
-                }
+                first += match &page.planes {
+                    Planes::F32(plane) => tile.run(isa, plane, work),
+                    Planes::F16(plane) => tile.run(isa, plane, work),
+                };
             }
-            for (i, row) in self.rows.clone().enumerate() {
-                let start = self.offset(row);
-                // SAFETY: this head of this row belongs to this block alone.
-                let out = unsafe { self.out.slice(start, self.shape.head_dim) };
-                for (out, o) in out.iter_mut().zip(&o[i * stride..]) {
-                    *out = o / running[i].l;
-                }
+        }
+        for (i, row) in self.rows.clone().enumerate() {
+            let start = self.offset(row);
+            // SAFETY: this head of this row belongs to this block alone.
+            let out = unsafe { self.out.slice(start, self.shape.head_dim) };
+            for (out, o) in out.iter_mut().zip(&o[i * stride..]) {
+                *out = o / running[i].l;
             }
-        });
+        }
+        SCRATCH.set(scratch);
     }
 }
 
@@ -156,6 +166,14 @@ impl Block<'_> {
     }
 }
 
+/// Where a tile works: the running outputs and softmaxes of its rows and on, and scratch for one chunk.
+struct Work<'a> {
+    o: &'a mut [f32],
+    chunk_o: &'a mut [f32],
+    scores: &'a mut [f32],
+    running: &'a mut [Running],
+}
+
 /// Up to four rows of a block against one chunk.
 struct Tile<'a> {
     block: &'a Block<'a>,
@@ -168,19 +186,11 @@ struct Tile<'a> {
 impl Tile<'_> {
     /// Handles four, two or one rows; gives how many.
     #[inline(always)]
-    fn run<I: Isa, E: KvElement>(
-        &self,
-        isa: I,
-        plane: &Plane<E>,
-        o: &mut [f32],
-        chunk_o: &mut [f32],
-        scores: &mut [f32],
-        running: &mut [Running],
-    ) -> usize {
+    fn run<I: Isa, E: KvElement>(&self, isa: I, plane: &Plane<E>, work: Work<'_>) -> usize {
         match self.block.rows.len() - self.first {
-            4.. => self.rows::<I, E, 4, 1>(isa, plane, o, chunk_o, scores, running),
-            2.. => self.rows::<I, E, 2, 2>(isa, plane, o, chunk_o, scores, running),
-            _ => self.rows::<I, E, 1, 4>(isa, plane, o, chunk_o, scores, running),
+            4.. => self.rows::<I, E, 4, 1>(isa, plane, work),
+            2.. => self.rows::<I, E, 2, 2>(isa, plane, work),
+            _ => self.rows::<I, E, 1, 4>(isa, plane, work),
         }
     }
 
@@ -190,11 +200,9 @@ impl Tile<'_> {
         &self,
         isa: I,
         plane: &Plane<E>,
-        o: &mut [f32],
-        chunk_o: &mut [f32],
-        scores: &mut [f32],
-        running: &mut [Running],
+        work: Work<'_>,
     ) -> usize {
+        let Work { o, chunk_o, scores, running } = work;
         let start = self.chunk * PAGE_POSITIONS;
         let dim = self.shape.head_dim;
         let stride = self.shape.value_stride();
@@ -248,30 +256,16 @@ impl Tile<'_> {
             common_hi = common_hi.min(s.end);
         }
         let common = if common_lo < common_hi { common_lo..common_hi } else { 0..0 };
-        let mut weigh_one = |r: usize, keys: Range<usize>| {
-            let o = &mut chunk_o[r * stride..(r + 1) * stride];
-            weigh::<I, E, 1, 4>(isa, &scores[r * PAGE_POSITIONS..], values, stride, keys, o);
-        };
         for r in 0..R {
-            if common.is_empty() {
-                weigh_one(r, seen[r].clone());
-            } else {
-                weigh_one(r, seen[r].start..common.start);
-            }
+            let (o, scores) = (&mut chunk_o[r * stride..(r + 1) * stride], &scores[r * PAGE_POSITIONS..]);
+            let before = if common.is_empty() { seen[r].clone() } else { seen[r].start..common.start };
+            weigh::<I, E, 1, 4>(isa, scores, values, stride, before, o);
         }
         weigh::<I, E, R, W>(isa, scores, values, stride, common.clone(), &mut chunk_o[..R * stride]);
         for r in 0..R {
-            if !common.is_empty() {
-                let o = &mut chunk_o[r * stride..(r + 1) * stride];
-                weigh::<I, E, 1, 4>(
-                    isa,
-                    &scores[r * PAGE_POSITIONS..],
-                    values,
-                    stride,
-                    common.end..seen[r].end,
-                    o,
-                );
-            }
+            let (o, scores) = (&mut chunk_o[r * stride..(r + 1) * stride], &scores[r * PAGE_POSITIONS..]);
+            let after = if common.is_empty() { 0..0 } else { common.end..seen[r].end };
+            weigh::<I, E, 1, 4>(isa, scores, values, stride, after, o);
         }
 
         for r in 0..R {

@@ -1,0 +1,80 @@
+//! The same bits whatever the threads, the prefill chunks and the instruction set; and the bits of record.
+//!
+//! A hash covers the logits of every 97th position and of the last sixteen. A change to one of these hashes is a change
+//! of the arithmetic: it needs a new NUMERICS and a reason in docs/arithmetic.md.
+
+mod common;
+
+use common::{GEMMA3, Run, SMOLLM2, fixture, load, run_ids, test_model};
+use quern_backend::{KvType, NUMERICS};
+use quern_cpu::ActivationMode;
+use quern_kernels::isa::Level;
+use std::path::Path;
+
+/// FNV-1a over the bits of the logits that count.
+fn hash(path: &Path, run: Run, ids: &[u32]) -> u64 {
+    let model = load(path, run);
+    let counts = |position: usize| position % 97 == 0 || position + 16 >= ids.len();
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let mut rows = 0;
+    run_ids(&model, run, ids, counts, |_, logits| {
+        rows += 1;
+        for byte in logits.iter().flat_map(|x| x.to_bits().to_le_bytes()) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    });
+    assert!(rows >= 16);
+    hash
+}
+
+fn ids(n: usize, n_vocab: u32) -> Vec<u32> {
+    (0..n as u32).map(|i| (i * 7919 + 13) % n_vocab).collect()
+}
+
+/// Every way to run must give `expected`.
+fn check(path: &Path, base: Run, ids: &[u32], expected: u64) {
+    assert_eq!(NUMERICS, 1, "a new version of the arithmetic needs new hashes");
+    let mut runs = vec![base];
+    runs.extend([1, 3, 7].map(|threads| Run { threads, ..base }));
+    runs.extend([1, 7, 64].map(|chunk| Run { chunk, ..base }));
+    runs.extend(
+        Level::available().into_iter().filter(|l| *l != base.level).map(|level| Run { level, ..base }),
+    );
+    for run in runs {
+        let got = hash(path, run, ids);
+        assert_eq!(got, expected, "{run:?}: {got:#018x}");
+        println!("{run:?}: {got:#018x}");
+    }
+}
+
+fn real(name: &str, activations: ActivationMode, expected: u64) {
+    let base = Run { activations, kv: KvType::F16, ..Run::default() };
+    check(&test_model(name), base, &ids(1500, 49_152), expected);
+}
+
+#[test]
+fn smollm2_q8() {
+    real(SMOLLM2, ActivationMode::Q8, 0);
+}
+
+#[test]
+fn smollm2_f32() {
+    real(SMOLLM2, ActivationMode::F32, 0);
+}
+
+#[test]
+fn gemma3_q8() {
+    real(GEMMA3, ActivationMode::Q8, 0);
+}
+
+#[test]
+fn gemma3_f32() {
+    real(GEMMA3, ActivationMode::F32, 0);
+}
+
+/// No width of this model is a multiple of sixteen.
+#[test]
+fn odd_widths() {
+    let base = Run { kv: KvType::F16, ..Run::default() };
+    check(&fixture("tiny/llama-full.gguf"), base, &ids(300, 229), 0);
+}
