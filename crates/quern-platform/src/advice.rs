@@ -42,7 +42,6 @@ pub fn release_pages(range: &[u8]) -> Result<usize, PlatformError> {
 mod imp {
     use crate::PlatformError;
     use std::io;
-    use std::ops::Range;
 
     #[derive(Clone, Copy)]
     pub(super) enum Hint {
@@ -72,7 +71,7 @@ mod imp {
 
     /// The whole pages inside the range, as page numbers.
     #[cfg(target_os = "linux")]
-    fn pages_inside(range: &[u8]) -> Range<usize> {
+    fn pages_inside(range: &[u8]) -> std::ops::Range<usize> {
         let start = range.as_ptr().addr();
         start.div_ceil(page_size())..(start + range.len()) / page_size()
     }
@@ -101,7 +100,7 @@ mod imp {
 
     /// Reads `/proc/self/pagemap`: one u64 per page, bit 63 present, bit 62 swapped, bit 61 file page or shared.
     #[cfg(target_os = "linux")]
-    fn all_file_backed(pages: Range<usize>) -> io::Result<bool> {
+    fn all_file_backed(pages: std::ops::Range<usize>) -> io::Result<bool> {
         use std::os::unix::fs::FileExt;
 
         const ENTRY: usize = size_of::<u64>();
