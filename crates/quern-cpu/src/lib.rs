@@ -73,7 +73,7 @@ pub struct CpuBackend {
     prepared: Mutex<Activations>,
 }
 
-/// Host memory, 64-byte aligned where it matters to nobody yet.
+/// Host memory.
 pub struct CpuBuf(Vec<f32>);
 
 /// A weight: packed for products, its raw rows for look-ups, or both.

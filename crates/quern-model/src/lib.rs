@@ -17,7 +17,7 @@ pub use error::ModelError;
 pub use families::{FAMILIES, Family};
 pub use forward::Workspace;
 pub use header::Header;
-pub use load::{Model, TensorNames};
+pub use load::Model;
 pub use spec::{
     AttentionSpec, DenseSpec, FeedForward, LayerSpec, Mixer, ModelSpec, NormPlacement, RopeScaling, RopeSpec,
     SpecLimits,

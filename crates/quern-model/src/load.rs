@@ -51,20 +51,14 @@ pub(crate) struct Linear<B: Backend> {
     pub(crate) bias: Option<B::Buf>,
 }
 
-/// Names of a file's tensors.
-#[derive(Clone, Copy, Debug)]
-pub struct TensorNames;
-
-impl TensorNames {
-    /// The embedding.
-    pub const EMBEDDING: &str = "token_embd.weight";
-    /// The head, where it is not the embedding.
-    pub const HEAD: &str = "output.weight";
-    /// The last norm.
-    pub const OUTPUT_NORM: &str = "output_norm.weight";
-    /// Frequency factors of the rotary embedding, which the family reads.
-    pub const ROPE_FACTORS: &str = "rope_freqs.weight";
-}
+/// The embedding.
+const EMBEDDING: &str = "token_embd.weight";
+/// The head, where it is not the embedding.
+const HEAD: &str = "output.weight";
+/// The last norm.
+const OUTPUT_NORM: &str = "output_norm.weight";
+/// Frequency factors of the rotary embedding, which the family has read.
+const ROPE_FACTORS: &str = "rope_freqs.weight";
 
 /// A tensor of a mapped file.
 struct MappedTensor {
@@ -248,14 +242,14 @@ impl<B: Backend> Model<B> {
             done: 0,
             total: file.tensors().iter().map(|t| t.n_bytes).sum(),
         };
-        binder.used.insert(TensorNames::ROPE_FACTORS.into());
+        binder.used.insert(ROPE_FACTORS.into());
         let uses = if spec.tied_head { WeightUse::Tied } else { WeightUse::Embedding };
-        let embedding = binder.matrix(TensorNames::EMBEDDING, spec.n_vocab, spec.hidden, uses)?;
+        let embedding = binder.matrix(EMBEDDING, spec.n_vocab, spec.hidden, uses)?;
         let head = match spec.tied_head {
             true => None,
-            false => Some(binder.matrix(TensorNames::HEAD, spec.n_vocab, spec.hidden, WeightUse::Linear)?),
+            false => Some(binder.matrix(HEAD, spec.n_vocab, spec.hidden, WeightUse::Linear)?),
         };
-        let output_norm = binder.vector(TensorNames::OUTPUT_NORM, spec.hidden)?;
+        let output_norm = binder.vector(OUTPUT_NORM, spec.hidden)?;
         let layers = spec.layers.iter().enumerate().map(|(l, layer)| binder.layer(l, layer, spec.hidden));
         let layers = layers.collect::<Result<_, _>>()?;
         binder.refuse_unused(&spec)?;
