@@ -208,6 +208,23 @@ fn a_panic_on_a_worker_is_the_one_that_arrives() {
 }
 
 #[test]
+fn after_a_panic_unclaimed_chunks_are_skipped() {
+    for threads in [1, 2, 3] {
+        let pool = Pool::new(threads);
+        let started = AtomicUsize::new(0);
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            pool.run(100, &|_, chunk| {
+                started.fetch_add(1, Ordering::Relaxed);
+                panic_any(chunk);
+            });
+        }));
+        assert!(outcome.is_err());
+        // Each thread claims at most one before its own panic ends the region.
+        assert!((1..=threads).contains(&started.into_inner()));
+    }
+}
+
+#[test]
 fn a_panic_in_a_nested_region_unwinds_the_outer_one() {
     let pool = Pool::new(2);
     let outcome = catch_unwind(AssertUnwindSafe(|| pool.run(4, &|_, _| pool.run(2, &|_, _| panic_any(5u8)))));

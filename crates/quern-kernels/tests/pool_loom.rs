@@ -4,6 +4,7 @@
 //! A lost wake-up shows as a deadlock, a missing happens-before edge as a conflicting access to an `UnsafeCell`, a job
 //! used after its end as a body of the wrong region being called.
 #![cfg(loom)]
+#![allow(unsafe_code)]
 
 #[path = "../src/pool/board.rs"]
 mod board;
