@@ -353,6 +353,7 @@ mod tests {
         assert!(
             said(layers.opt_u32_at("each", 0, 4)).contains("3 i32 values, but one value or an array of 4")
         );
+        assert!(said(layers.opt_u32_at("each", 0, 2)).contains("or an array of 2 values is needed"));
         assert_eq!(layers.opt_bool_at("pattern", 1, 2).unwrap(), Some(false));
         assert_eq!(layers.opt_f32_at("scale", 1, 2).unwrap(), Some(2.0));
         assert!(said(layers.opt_u32_at("nested", 0, 1)).contains("has array at index 0"));
