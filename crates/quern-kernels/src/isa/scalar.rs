@@ -2,9 +2,24 @@
 
 use super::{Isa, Kernel};
 
-/// Runs anywhere.
+/// Runs anywhere. `FMA` says that the code around it is compiled with the FMA instruction: then a fused multiply-add is
+/// one instruction, and else a library call, which is kept out of line so that kernels do not swell with calls.
 #[derive(Clone, Copy)]
-pub struct Scalar;
+pub struct Scalar<const FMA: bool>;
+
+#[inline(never)]
+fn fma_by_call(a: &[f32; 16], b: &[f32; 16], c: &[f32; 16]) -> [f32; 16] {
+    fma_lanes(a, b, c)
+}
+
+#[inline(always)]
+fn fma_lanes(a: &[f32; 16], b: &[f32; 16], c: &[f32; 16]) -> [f32; 16] {
+    let mut out = *c;
+    for i in 0..16 {
+        out[i] = a[i].mul_add(b[i], c[i]);
+    }
+    out
+}
 
 /// Enters a kernel with the FMA instruction at hand, so that `mul_add` is one instruction and not a call.
 ///
@@ -13,7 +28,7 @@ pub struct Scalar;
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "fma")]
 pub(super) unsafe fn run_with_fma<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run(Scalar)
+    kernel.run(Scalar::<true>)
 }
 
 #[inline(always)]
@@ -34,7 +49,7 @@ fn zip<T: Copy + Default>(a: [T; 16], b: [T; 16], f: impl Fn(T, T) -> T) -> [T; 
     out
 }
 
-impl Isa for Scalar {
+impl<const FMA: bool> Isa for Scalar<FMA> {
     type F = [f32; 16];
     type I = [i32; 16];
     type B = [u8; 64];
@@ -79,19 +94,11 @@ impl Isa for Scalar {
     }
     #[inline(always)]
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
-        let mut out = c;
-        for i in 0..16 {
-            out[i] = a[i].mul_add(b[i], c[i]);
-        }
-        out
+        if FMA { fma_lanes(&a, &b, &c) } else { fma_by_call(&a, &b, &c) }
     }
     #[inline(always)]
     fn fnma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
-        let mut out = c;
-        for i in 0..16 {
-            out[i] = (-a[i]).mul_add(b[i], c[i]);
-        }
-        out
+        self.fma(map(a, |x| -x), b, c)
     }
     #[inline(always)]
     fn max(self, a: Self::F, b: Self::F) -> Self::F {
