@@ -31,6 +31,7 @@ mod decode;
 mod error;
 mod matcher;
 mod merge;
+mod merges;
 mod metadata;
 mod model;
 mod pretokenize;

@@ -1,14 +1,13 @@
 //! From ordinary text to ids: the three kinds of vocabulary on top of the one merge loop.
 
-use std::collections::HashMap;
-
 use crate::bytelevel;
-use crate::error::{TokenizerError, quote};
+use crate::error::TokenizerError;
 use crate::merge::{Join, Joins, Merger, NO_TOKEN};
+use crate::merges::Merges;
 use crate::pretokenize::{Step, split};
 use crate::pretokenizers::PreTokenizer;
 use crate::special::{Reach, Roles};
-use crate::strings::{SeededU64, Strings};
+use crate::strings::Strings;
 use crate::vocab::{TokenKind, Tokens, Vocab};
 
 /// How spaces are spelled where the byte alphabet is not used.
@@ -41,9 +40,9 @@ enum Kind {
     /// `gpt2`: merges over bytes.
     ByteLevel { steps: Vec<Step>, merges: Merges, ignore_merges: bool },
     /// `gemma4`: merges over characters.
-    RawText { steps: Vec<Step>, merges: Merges, whole_line_breaks: bool },
+    RawText { steps: Vec<Step>, merges: Merges, whole_line_breaks: bool, words: Words },
     /// `llama`: what joins is whatever two neighbours spell together, by score.
-    Score { priorities: Vec<u32>, longest: usize },
+    Score { priorities: Vec<u32>, longest: usize, words: Words },
 }
 
 impl Model {
@@ -60,7 +59,9 @@ impl Model {
         }
         let priorities = scores.iter().map(|&score| descending(score)).collect();
         let longest = vocab.tokens.iter().map(|token| token.len()).max().unwrap_or(0);
-        Model::new(tokens, roles, |_, _| Ok(Kind::Score { priorities, longest }))
+        Model::new(tokens, roles, |tokens, _| {
+            Ok(Kind::Score { priorities, longest, words: Words::new(tokens) })
+        })
     }
 
     /// BPE by a list of merges.
@@ -77,9 +78,14 @@ impl Model {
         // A unit test compiles every row of the table.
         let steps = steps.unwrap_or_else(|error| unreachable!("a pattern of the table: {error}"));
         Model::new(tokens, roles, |tokens, reach| {
-            let merges = Merges::new(merges, tokens, reach)?;
+            let merges = Merges::new(merges, tokens, |id| is_text(reach[id as usize]))?;
             Ok(match row.raw_text {
-                true => Kind::RawText { steps, merges, whole_line_breaks: row.whole_line_breaks },
+                true => Kind::RawText {
+                    steps,
+                    merges,
+                    whole_line_breaks: row.whole_line_breaks,
+                    words: Words::new(tokens),
+                },
                 false => Kind::ByteLevel { steps, merges, ignore_merges: row.ignore_merges },
             })
         })
@@ -173,34 +179,39 @@ impl Model {
                 word.bytes().for_each(|byte| merger.push(1, self.bytes[usize::from(byte)]));
                 self.merge(word, merger, merges, out);
             }),
-            Kind::RawText { steps, merges, whole_line_breaks } => {
+            Kind::RawText { steps, merges, whole_line_breaks, words } => {
                 escape_spaces(text, escaped);
-                split(steps, escaped, &mut |word| {
-                    let whole = if *whole_line_breaks && word.starts_with('\n') {
-                        self.find_text(word.as_bytes())
+                split(steps, escaped, &mut |line| {
+                    let whole = if *whole_line_breaks && line.starts_with('\n') {
+                        self.find_text(line.as_bytes())
                     } else {
                         None
                     };
                     if let Some(id) = whole {
                         return out.push(id);
                     }
-                    merger.clear();
-                    for (at, c) in word.char_indices() {
-                        let len = c.len_utf8();
-                        let id = self.find_text(&word.as_bytes()[at..at + len]);
-                        merger.push(len, id.unwrap_or(NO_TOKEN));
-                    }
-                    self.merge(word, merger, merges, out);
+                    words.split(line, |word| {
+                        merger.clear();
+                        for (at, c) in word.char_indices() {
+                            let len = c.len_utf8();
+                            let id = self.find_text(&word.as_bytes()[at..at + len]);
+                            merger.push(len, id.unwrap_or(NO_TOKEN));
+                        }
+                        self.merge(word, merger, merges, out);
+                    });
                 });
             }
-            Kind::Score { priorities, longest } => {
+            Kind::Score { priorities, longest, words } => {
                 if after_space {
                     escaped.push_str(SPACE);
                 }
                 escape_spaces(text, escaped);
-                merger.clear();
-                escaped.chars().for_each(|c| merger.push(c.len_utf8(), NO_TOKEN));
-                self.merge(escaped, merger, &ByScore { model: self, priorities, longest: *longest }, out);
+                let joins = ByScore { model: self, priorities, longest: *longest };
+                words.split(escaped, |word| {
+                    merger.clear();
+                    word.chars().for_each(|c| merger.push(c.len_utf8(), NO_TOKEN));
+                    self.merge(word, merger, &joins, out);
+                });
             }
         }
     }
@@ -240,46 +251,37 @@ fn is_text(reach: Reach) -> bool {
     matches!(reach, Reach::Text | Reach::Added)
 }
 
-/// Merges by rank: the pair of ids, and what they become.
+/// Where text with escaped spaces can be cut without changing what merges: between two characters of which the second is
+/// a space and the pair is inside no token. Short words keep the heap small and in the cache.
 #[derive(Debug)]
-struct Merges(HashMap<u64, Join, SeededU64>);
-
-fn pair(left: u32, right: u32) -> u64 {
-    u64::from(left) << 32 | u64::from(right)
+struct Words {
+    /// Last bytes of the characters that stand before a space inside some token.
+    before_space: [bool; 256],
 }
 
-impl Merges {
-    fn new(merges: &[&[u8]], tokens: &Tokens, reach: &[Reach]) -> Result<Merges, TokenizerError> {
-        let mut by_pair = HashMap::with_capacity_and_hasher(merges.len(), SeededU64::default());
-        let mut joined = Vec::new();
-        for (rank, &merge) in merges.iter().enumerate() {
-            // The first character may itself be a space.
-            let space = merge.iter().skip(1).position(|&byte| byte == b' ').map(|at| at + 1);
-            let found = space.and_then(|space| {
-                joined.clear();
-                joined.extend_from_slice(&merge[..space]);
-                joined.extend_from_slice(&merge[space + 1..]);
-                Some((
-                    tokens.find(&merge[..space])?,
-                    tokens.find(&merge[space + 1..])?,
-                    tokens.find(&joined)?,
-                ))
-            });
-            let Some((left, right, id)) = found else {
-                return Err(TokenizerError::BadMerge { index: rank, merge: quote(merge) });
-            };
-            if [left, right, id].into_iter().all(|id| is_text(reach[id as usize])) {
-                by_pair.entry(pair(left, right)).or_insert(Join { priority: rank as u32, id });
+impl Words {
+    fn new(tokens: &Tokens) -> Words {
+        let mut before_space = [false; 256];
+        for (_, spelling) in tokens.spellings.iter() {
+            let spaces = spelling.windows(SPACE.len()).enumerate().filter(|(_, w)| *w == SPACE.as_bytes());
+            for (at, _) in spaces.filter(|&(at, _)| at > 0) {
+                before_space[usize::from(spelling[at - 1])] = true;
             }
         }
-        Ok(Merges(by_pair))
+        Words { before_space }
     }
-}
 
-impl Joins for Merges {
-    fn join(&self, left: u32, right: u32, _: &[u8]) -> Option<Join> {
-        // No pair in the map has a part that is no token.
-        self.0.get(&pair(left, right)).copied()
+    fn split<'t>(&self, text: &'t str, mut emit: impl FnMut(&'t str)) {
+        let mut start = 0;
+        for (at, _) in text.match_indices(SPACE) {
+            if at > start && !self.before_space[usize::from(text.as_bytes()[at - 1])] {
+                emit(&text[start..at]);
+                start = at;
+            }
+        }
+        if start < text.len() {
+            emit(&text[start..]);
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Many short strings in little memory, and finding one among them.
 //!
-//! A vocabulary has up to millions of strings: they lie in one blob, and the index holds eight bytes a slot. Hashes are
+//! A vocabulary has up to millions of strings: they lie in one blob, and the index holds sixteen bytes a slot. Hashes are
 //! seeded per process, because the file chooses the strings and could otherwise make every one of them collide.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 
 /// Byte strings, addressed by position.
 #[derive(Debug, Default)]
@@ -52,80 +52,116 @@ impl Strings {
 /// Finds strings of a [`Strings`] by content: open addressing, linear probing.
 #[derive(Debug)]
 pub(crate) struct StringIndex {
-    /// High half of the hash, and position + 1; 0 marks an empty slot.
-    slots: Vec<(u32, u32)>,
+    slots: Vec<Slot>,
     seed: u64,
+}
+
+/// Holds the start of its string, so that a short one is recognised without a second trip to memory.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    /// The first eight bytes, with zeros after a shorter string.
+    head: u64,
+    len: u32,
+    /// Position + 1; 0 marks an empty slot.
+    entry: u32,
 }
 
 impl StringIndex {
     /// Indexes all strings but the empty ones; `Err` holds two positions of one string.
     pub(crate) fn new(strings: &Strings) -> Result<StringIndex, (u32, u32)> {
         let capacity = (strings.len() * 2).next_power_of_two().max(2);
-        let mut index = StringIndex { slots: vec![(0, 0); capacity], seed: random_seed() };
+        let mut index = StringIndex { slots: vec![Slot::default(); capacity], seed: random_seed() };
         for (i, string) in strings.iter().filter(|(_, string)| !string.is_empty()) {
-            let hash = hash_bytes(index.seed, string);
-            match index.probe(strings, string, hash) {
+            match index.probe(strings, string) {
                 Ok(first) => return Err((first, i)),
-                Err(slot) => index.slots[slot] = ((hash >> 32) as u32, i + 1),
+                Err(slot) => {
+                    index.slots[slot] = Slot { head: head(string), len: string.len() as u32, entry: i + 1 };
+                }
             }
         }
         Ok(index)
     }
 
     pub(crate) fn find(&self, strings: &Strings, string: &[u8]) -> Option<u32> {
-        self.probe(strings, string, hash_bytes(self.seed, string)).ok()
+        self.probe(strings, string).ok()
     }
 
     /// The string's position, or the slot that it would take.
-    fn probe(&self, strings: &Strings, string: &[u8], hash: u64) -> Result<u32, usize> {
+    fn probe(&self, strings: &Strings, string: &[u8]) -> Result<u32, usize> {
         let mask = self.slots.len() - 1;
-        let tag = (hash >> 32) as u32;
-        let mut slot = hash as usize & mask;
+        let head = head(string);
+        let mut at = hash_bytes(self.seed, string) as usize & mask;
         loop {
-            match self.slots[slot] {
-                (_, 0) => return Err(slot),
-                (t, i) if t == tag && strings.get(i - 1) == Some(string) => return Ok(i - 1),
-                _ => slot = (slot + 1) & mask,
+            let slot = self.slots[at];
+            if slot.entry == 0 {
+                return Err(at);
             }
+            let alike = slot.head == head && slot.len as usize == string.len();
+            if alike && (string.len() <= 8 || strings.get(slot.entry - 1) == Some(string)) {
+                return Ok(slot.entry - 1);
+            }
+            at = (at + 1) & mask;
         }
     }
 }
 
-/// Builds hashers for keys that are one `u64`.
-#[derive(Debug, Clone)]
-pub(crate) struct SeededU64 {
+/// The first eight bytes, with zeros after a shorter string.
+fn head(string: &[u8]) -> u64 {
+    match string.first_chunk::<8>() {
+        Some(head) => u64::from_le_bytes(*head),
+        None => short(string),
+    }
+}
+
+/// Up to eight bytes as a number, without a call for so small a copy.
+fn short(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// Pairs of numbers by pairs of ids, in one access to memory: merging asks for little else.
+#[derive(Debug)]
+pub(crate) struct PairMap {
+    slots: Vec<PairSlot>,
     seed: u64,
 }
 
-impl Default for SeededU64 {
-    fn default() -> Self {
-        SeededU64 { seed: random_seed() }
-    }
+#[derive(Debug, Clone, Copy, Default)]
+struct PairSlot {
+    /// The left id + 1; 0 marks an empty slot.
+    left: u32,
+    right: u32,
+    value: (u32, u32),
 }
 
-impl BuildHasher for SeededU64 {
-    type Hasher = U64Hasher;
-
-    fn build_hasher(&self) -> U64Hasher {
-        U64Hasher(self.seed)
-    }
-}
-
-/// See [`SeededU64`].
-#[derive(Debug)]
-pub(crate) struct U64Hasher(u64);
-
-impl Hasher for U64Hasher {
-    fn finish(&self) -> u64 {
-        self.0
+impl PairMap {
+    /// A map for at most `n` pairs.
+    pub(crate) fn with_capacity(n: usize) -> PairMap {
+        let capacity = (n * 2).next_power_of_two().max(2);
+        PairMap { slots: vec![PairSlot::default(); capacity], seed: random_seed() }
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = hash_bytes(self.0, bytes);
+    /// Adds a pair, unless it is there already. Ids are below `u32::MAX`.
+    pub(crate) fn insert(&mut self, left: u32, right: u32, value: (u32, u32)) {
+        let at = self.probe(left + 1, right);
+        if self.slots[at].left == 0 {
+            self.slots[at] = PairSlot { left: left + 1, right, value };
+        }
     }
 
-    fn write_u64(&mut self, key: u64) {
-        self.0 = fold(key ^ self.0, MULTIPLIER ^ self.0);
+    pub(crate) fn get(&self, left: u32, right: u32) -> Option<(u32, u32)> {
+        let slot = self.slots[self.probe(left.checked_add(1)?, right)];
+        (slot.left != 0).then_some(slot.value)
+    }
+
+    /// The pair's slot, or the one that it would take. At least half of all slots are empty.
+    fn probe(&self, left: u32, right: u32) -> usize {
+        let mask = self.slots.len() - 1;
+        let key = u64::from(left) << 32 | u64::from(right);
+        let mut at = fold(key ^ self.seed, MULTIPLIER ^ self.seed) as usize & mask;
+        while self.slots[at].left != 0 && (self.slots[at].left, self.slots[at].right) != (left, right) {
+            at = (at + 1) & mask;
+        }
+        at
     }
 }
 
@@ -144,11 +180,9 @@ fn fold(a: u64, b: u64) -> u64 {
 
 fn hash_bytes(seed: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
     let hash =
         words.iter().fold(seed, |hash, word| fold(u64::from_le_bytes(*word) ^ hash, MULTIPLIER ^ seed));
-    fold(u64::from_le_bytes(last) ^ hash, MULTIPLIER ^ seed ^ bytes.len() as u64)
+    fold(short(rest) ^ hash, MULTIPLIER ^ seed ^ bytes.len() as u64)
 }
 
 #[cfg(test)]
@@ -177,5 +211,16 @@ mod tests {
     fn a_repeated_string_is_reported_and_empty_ones_may_repeat() {
         assert_eq!(StringIndex::new(&strings(&["a", "b", "a"])).err(), Some((0, 2)));
         assert!(StringIndex::new(&strings(&["", "a", ""])).is_ok());
+    }
+
+    #[test]
+    fn pairs_keep_their_first_value() {
+        let mut map = PairMap::with_capacity(1000);
+        for i in 0..1000 {
+            map.insert(i, i / 2, (i, 7));
+            map.insert(i, i / 2, (0, 0));
+        }
+        assert!((0..1000).all(|i| map.get(i, i / 2) == Some((i, 7))));
+        assert_eq!([map.get(1, 1), map.get(1000, 500), map.get(u32::MAX, 0)], [None; 3]);
     }
 }

@@ -184,6 +184,9 @@ fn g1_the_end_of_a_block_does_not_end_generation() {
 }
 
 proptest! {
+    // Each case compiles patterns, which takes a hundred times longer than the rest of it.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// Whatever a file holds, it is refused or it works, and plain text stays harmless.
     #[test]
     fn no_vocabulary_panics(
