@@ -40,11 +40,11 @@ fn check(path: &Path, base: Run, ids: &[u32], expected: u64) {
     runs.extend(
         Level::available().into_iter().filter(|l| *l != base.level).map(|level| Run { level, ..base }),
     );
-    for run in runs {
-        let got = hash(path, run, ids);
-        assert_eq!(got, expected, "{run:?}: {got:#018x}");
-        println!("{run:?}: {got:#018x}");
+    let hashes: Vec<u64> = runs.iter().map(|run| hash(path, *run, ids)).collect();
+    for (run, got) in runs.iter().zip(&hashes) {
+        assert_eq!(*got, hashes[0], "{run:?} differs from {base:?}");
     }
+    assert_eq!(hashes[0], expected, "all ways agree, and the bits of record are others: now {:#018x}", hashes[0]);
 }
 
 fn real(name: &str, activations: ActivationMode, expected: u64) {
@@ -72,9 +72,22 @@ fn gemma3_f32() {
     real(GEMMA3, ActivationMode::F32, 0);
 }
 
-/// No width of this model is a multiple of sixteen.
+/// Small models in both modes: every format, widths and row counts that are no multiple of sixteen.
+fn tiny(name: &str, n_vocab: u32, expected: [u64; 2]) {
+    for (activations, expected) in [ActivationMode::Q8, ActivationMode::F32].into_iter().zip(expected) {
+        let base = Run { activations, kv: KvType::F16, ..Run::default() };
+        check(&fixture(&format!("tiny/{name}.gguf")), base, &ids(300, n_vocab), expected);
+    }
+}
+
 #[test]
 fn odd_widths() {
-    let base = Run { kv: KvType::F16, ..Run::default() };
-    check(&fixture("tiny/llama-full.gguf"), base, &ids(300, 229), 0);
+    // Float weights take f32 activations in either mode.
+    tiny("llama-full", 229, [0x80aa_12a8_60c5_c36b, 0x80aa_12a8_60c5_c36b]);
+}
+
+#[test]
+fn every_format() {
+    tiny("quant-32", 261, [0x8822_6239_f572_1e36, 0x992b_0c06_1c00_0165]);
+    tiny("quant-256", 261, [0x8b30_459e_2768_3064, 0xeca8_bb5c_9267_3a43]);
 }
