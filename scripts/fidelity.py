@@ -157,6 +157,7 @@ def main():
     args.add_argument("--models", type=pathlib.Path, required=True, help="folder of the two model files")
     args.add_argument("--cache", type=pathlib.Path, required=True, help="folder for the reference logits")
     args.add_argument("--model", choices=MODELS, action="append", help="only this model")
+    args.add_argument("--text", action="append", help="only this text, by its name in fixtures/texts")
     args.add_argument("--quern")
     args.add_argument("--llama-logits")
     args.add_argument("--check", action="store_true")
@@ -174,7 +175,7 @@ def main():
             make_ids(args.make_ids, name, path)
         file_hash = hashlib.sha256(path.read_bytes()).hexdigest()
         totals = {}
-        for text in sorted(file.stem for file in TEXTS.glob("*.txt")):
+        for text in args.text or sorted(file.stem for file in TEXTS.glob("*.txt")):
             ids = json.loads(ids_path(name, text).read_text())
             expected = np.load(reference(args.cache, name, path, file_hash, text, ids, loaded), mmap_mode="r")
             with tempfile.TemporaryDirectory(dir=args.cache) as folder:
