@@ -1,0 +1,113 @@
+//! Flags that several commands share, each defined once.
+
+use clap::{Args, ValueEnum};
+use quern::{ActivationMode, KvType, LoadOptions, Overrides};
+
+/// Which model.
+#[derive(Args)]
+pub(crate) struct ModelArg {
+    /// A path to a .gguf file, or a short name: demo, gemma3
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: String,
+}
+
+/// How activations meet quantised weights.
+#[derive(Clone, Copy, ValueEnum)]
+enum Activations {
+    /// 8-bit blocks: fast
+    Q8,
+    /// 32-bit floats: slower and closest to the published model
+    F32,
+}
+
+/// How keys and values are held.
+#[derive(Clone, Copy, ValueEnum)]
+enum Kv {
+    F16,
+    F32,
+}
+
+/// How the model is run.
+#[derive(Args)]
+#[command(next_help_heading = "Running")]
+pub(crate) struct RunningArgs {
+    /// Positions to make room for, prompt and answer together; as many as the model was trained for unless given
+    #[arg(long, value_name = "N", value_parser = count)]
+    ctx: Option<usize>,
+    /// Compute threads; the physical cores this process may use unless given. Results do not depend on it
+    #[arg(long, value_name = "N", value_parser = count)]
+    threads: Option<usize>,
+    /// How keys and values are kept
+    #[arg(long, value_enum, default_value = "f16")]
+    kv: Kv,
+    /// How activations meet quantised weights
+    #[arg(long, value_enum, default_value = "q8")]
+    activations: Activations,
+}
+
+impl RunningArgs {
+    pub(crate) fn load_options(&self) -> LoadOptions {
+        LoadOptions {
+            threads: self.threads,
+            activations: match self.activations {
+                Activations::Q8 => ActivationMode::Q8,
+                Activations::F32 => ActivationMode::F32,
+            },
+            kv: match self.kv {
+                Kv::F16 => KvType::F16,
+                Kv::F32 => KvType::F32,
+            },
+            context: self.ctx,
+            ..LoadOptions::default()
+        }
+    }
+}
+
+/// How tokens are drawn. What is not given comes from the model file, else from the presets of its family.
+#[derive(Args)]
+#[command(
+    next_help_heading = "Sampling (what is not given: the file's own, else its family's, recommendation)"
+)]
+pub(crate) struct SamplingArgs {
+    /// Temperature, from 0 up; 0 always takes the most probable token
+    #[arg(long, value_name = "T")]
+    temp: Option<f32>,
+    /// Draw from this many most probable tokens; 0 is off
+    #[arg(long, value_name = "N")]
+    top_k: Option<u32>,
+    /// Draw from the fewest tokens that hold this much probability, from 0 to 1; 1 is off
+    #[arg(long, value_name = "P")]
+    top_p: Option<f32>,
+    /// Draw from tokens at least this probable relative to the best one, from 0 to 1; 0 is off
+    #[arg(long, value_name = "P")]
+    min_p: Option<f32>,
+    /// Make generated tokens less probable the next time, above 0; 1 is off
+    #[arg(long, value_name = "X")]
+    repeat_penalty: Option<f32>,
+    /// Seed of the draws, any whole number from 0; random unless given. The same seed gives the same answer
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+impl SamplingArgs {
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides {
+            temperature: self.temp,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repeat_penalty: self.repeat_penalty,
+            seed: self.seed,
+            ..Overrides::default()
+        }
+    }
+}
+
+/// A number from 1 up.
+pub(crate) fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("it must be at least 1".into()),
+        Ok(n) => Ok(n),
+        Err(_) => Err("not a whole number".into()),
+    }
+}

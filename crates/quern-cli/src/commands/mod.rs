@@ -1,0 +1,33 @@
+//! The commands: one file each, and one line here.
+
+use crate::exit::Exit;
+use clap::Subcommand;
+
+macro_rules! commands {
+    ($($command:ident => $module:ident,)*) => {
+        $(mod $module;)*
+
+        /// What to do.
+        #[derive(Subcommand)]
+        pub(crate) enum Command {
+            $($command($module::Args),)*
+        }
+
+        impl Command {
+            pub(crate) fn run(self) -> anyhow::Result<Exit> {
+                match self {
+                    $(Command::$command(args) => $module::run(args),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    Run => run,
+    Score => score,
+    Tokenize => tokenize,
+    Detokenize => detokenize,
+    Inspect => inspect,
+    Bench => bench,
+}

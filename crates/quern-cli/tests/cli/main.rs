@@ -1,0 +1,9 @@
+//! The `quern` command from outside: the real binary, its streams and its exit codes.
+
+mod common;
+mod damage;
+mod help;
+mod inspect;
+mod run;
+mod score;
+mod tokens;

@@ -1,0 +1,78 @@
+//! A model's file: what can be known and done without its weights in memory.
+
+use crate::Error;
+use quern_chat::{ChatTemplate, TemplateTokens};
+use quern_gguf::{Gguf, Metadata};
+use quern_hub::{Hub, Progress};
+use quern_model::ModelSpec;
+use quern_tokenizer::{SharedTokenizer, from_metadata};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Values of `tokenizer.ggml.model` by which a file says that it has no tokenizer.
+const NO_TOKENIZER: [&str; 2] = ["none", "no_vocab"];
+
+/// An open model file. Its header is checked; its tensors stay on disk.
+#[derive(Clone, Debug)]
+pub struct ModelFile {
+    name: String,
+    gguf: Arc<Gguf>,
+}
+
+impl ModelFile {
+    /// Opens what a reference means: a path, or a short name, which is fetched if need be.
+    pub fn open(reference: &str, progress: &mut dyn Progress) -> Result<ModelFile, Error> {
+        let found = Hub::from_env()?.resolve(reference, progress)?;
+        Ok(ModelFile { name: found.name, gguf: Arc::new(Gguf::open(&found.path)?) })
+    }
+
+    /// The short name, or the file's name without its extension.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        self.gguf.path()
+    }
+
+    /// The container: metadata and tensors.
+    pub fn gguf(&self) -> &Arc<Gguf> {
+        &self.gguf
+    }
+
+    /// The metadata.
+    pub fn metadata(&self) -> &Metadata {
+        self.gguf.metadata()
+    }
+
+    /// What the model is made of; an error says why it cannot be run.
+    pub fn spec(&self) -> Result<ModelSpec, Error> {
+        ModelSpec::from_gguf(&self.gguf).map_err(|error| Error::model(self.path(), error))
+    }
+
+    /// The tokenizer; None for a file without one.
+    pub fn opt_tokenizer(&self) -> Result<Option<SharedTokenizer>, Error> {
+        match self.metadata().opt_str("tokenizer.ggml.model")? {
+            None => Ok(None),
+            Some(model) if NO_TOKENIZER.contains(&model) => Ok(None),
+            Some(_) => {
+                let tokenizer = from_metadata(self.metadata());
+                tokenizer.map(Some).map_err(|error| Error::tokenizer(self.path(), error))
+            }
+        }
+    }
+
+    /// The tokenizer; an error for a file without one.
+    pub fn tokenizer(&self) -> Result<SharedTokenizer, Error> {
+        self.opt_tokenizer()?.ok_or_else(|| Error::NoTokenizer { path: self.path().into() })
+    }
+
+    /// The file's chat template, or the built-in one that fits it.
+    pub fn template(&self, tokenizer: &SharedTokenizer) -> Result<ChatTemplate, Error> {
+        let special = tokenizer.special();
+        let spelling = |id: Option<u32>| id.map(|id| tokenizer.token_text(id).into_owned());
+        let tokens = TemplateTokens { bos: spelling(special.bos), eos: spelling(special.eos) };
+        Ok(ChatTemplate::from_metadata(self.metadata(), &tokens, tokenizer.control_spellings().to_vec())?)
+    }
+}

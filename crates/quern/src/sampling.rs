@@ -1,0 +1,74 @@
+//! Which sampling settings are in force: the request's, else the file's, else the family's.
+
+use crate::{Error, Quern};
+use quern_engine::sampling::presets::{self, ModelNames};
+use quern_engine::sampling::{Layers, Mirostat, Overrides, Resolved, resolve};
+use quern_gguf::Metadata;
+
+/// Settings as they will be used.
+#[derive(Clone, Debug)]
+pub struct SamplingChoice {
+    /// The settings, and where each came from.
+    pub resolved: Resolved,
+    /// The family whose preset was the last resort; None where none was asked.
+    pub preset: Option<&'static str>,
+}
+
+impl Quern {
+    /// The settings that a request with these of its own would run under.
+    ///
+    /// A request for temperature 0 wants the model's most probable token, so recommendations for sampling, a repeat
+    /// penalty among them, are left out of it; the request's own settings still count.
+    pub fn sampling(&self, request: &Overrides) -> Result<SamplingChoice, Error> {
+        if request.temperature == Some(0.0) {
+            let resolved = resolve(Layers { request, ..Layers::default() });
+            return Ok(SamplingChoice { resolved, preset: None });
+        }
+        let metadata = self.file.metadata();
+        let names = ModelNames {
+            template: None,
+            model: metadata.opt_str("general.name")?,
+            file: Some(self.file.name()),
+        };
+        let (preset, _) = presets::choose(names);
+        let file = recommended(metadata)?;
+        let layers = Layers { request, file: &file, preset: &preset.overrides(), ..Layers::default() };
+        Ok(SamplingChoice { resolved: resolve(layers), preset: Some(preset.name) })
+    }
+
+    /// What in the file is odd, or asks for something that is not done; one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings =
+            self.tokenizer.as_ref().map_or_else(Vec::new, |tokenizer| tokenizer.warnings().to_vec());
+        if self.file.metadata().get("general.sampling.sequence").is_some() {
+            warnings.push(
+                "general.sampling.sequence has no effect: the order of the sampling stages is fixed"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+/// A file's own recommendation, under the keys that llama.cpp writes.
+fn recommended(metadata: &Metadata) -> Result<Overrides, Error> {
+    let float = |name: &str| metadata.opt_f32(&format!("general.sampling.{name}"));
+    let whole = |name: &str| metadata.opt_i32(&format!("general.sampling.{name}"));
+    // A negative top_k means "off" there.
+    let count = |name: &str| Ok::<_, Error>(whole(name)?.map(|n| u32::try_from(n).unwrap_or(0)));
+    let mirostat = count("mirostat")?.map(Mirostat::try_from).transpose();
+    Ok(Overrides {
+        temperature: float("temp")?,
+        top_k: count("top_k")?,
+        top_p: float("top_p")?,
+        min_p: float("min_p")?,
+        xtc_probability: float("xtc_probability")?,
+        xtc_threshold: float("xtc_threshold")?,
+        repeat_last_n: whole("penalty_last_n")?,
+        repeat_penalty: float("penalty_repeat")?,
+        mirostat: mirostat.map_err(quern_engine::EngineError::from)?,
+        mirostat_tau: float("mirostat_tau")?,
+        mirostat_eta: float("mirostat_eta")?,
+        ..Overrides::default()
+    })
+}

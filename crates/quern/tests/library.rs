@@ -1,0 +1,100 @@
+//! The front door itself: what it reports, which settings win, and what it does not do twice.
+
+use quern::{
+    ActivationMode, Contract, EncodeOptions, Error, KvType, LoadOptions, Message, ModelFile, Overrides,
+    Prompt, Quern, RenderOptions, RequestOptions, Source, TemplateOrigin,
+};
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn tiny(name: &str) -> String {
+    root().join("fixtures/tiny").join(name).to_str().unwrap().to_owned()
+}
+
+fn model(name: &str) -> String {
+    let folder =
+        std::env::var_os("QUERN_TEST_DATA").map_or_else(|| root().join(".cache/test-data"), PathBuf::from);
+    let path = folder.join("models").join(name);
+    assert!(path.is_file(), "{} is missing: run scripts/fetch-models.sh", path.display());
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn facts_say_what_is_in_force() {
+    let options = LoadOptions {
+        threads: Some(2),
+        activations: ActivationMode::F32,
+        kv: KvType::F32,
+        context: Some(48),
+        ..LoadOptions::default()
+    };
+    let loaded = Quern::load(&tiny("llama-plain.gguf"), options, &mut ()).unwrap();
+    let facts = loaded.facts();
+    assert_eq!((facts.model.as_str(), facts.threads, facts.context), ("llama-plain", 2, 48));
+    assert_eq!((facts.activations, facts.kv), (ActivationMode::F32, KvType::F32));
+    assert_eq!(facts.contract, Contract::Exact { numerics: 1 });
+    assert!(facts.weight_bytes > 0 && facts.backend.contains(facts.isa), "{facts:?}");
+
+    // Ids in, ids out, without a tokenizer.
+    let options = RequestOptions {
+        sampling: Overrides { temperature: Some(0.0), ..Overrides::default() },
+        max_tokens: Some(3),
+        ..RequestOptions::default()
+    };
+    let output = loaded.generate(Prompt::Ids(vec![1, 2, 3]), &options).unwrap().output().unwrap();
+    assert_eq!((output.tokens.len(), output.text.as_str()), (3, ""));
+    assert!(matches!(loaded.complete("x", &options), Err(Error::NoTokenizer { .. })));
+    assert!(matches!(loaded.chat(&[Message::user("x")], &options), Err(Error::NoTokenizer { .. })));
+}
+
+/// Figures of the family: HuggingFaceTB's own page recommends temperature 0.2 and top_p 0.9 for SmolLM2.
+#[test]
+fn the_request_wins_over_the_preset_and_greedy_takes_no_advice() {
+    let loaded =
+        Quern::load(&model("smollm2-135m-instruct-q4_1.gguf"), LoadOptions::default(), &mut ()).unwrap();
+    let own = Overrides { top_p: Some(0.5), ..Overrides::default() };
+    let choice = loaded.sampling(&own).unwrap();
+    let params = &choice.resolved.params;
+    assert_eq!((params.temperature, params.top_p, choice.preset), (0.2, 0.5, Some("smollm2")));
+    assert_eq!(choice.resolved.source("top_p"), Some(Source::Request));
+    assert_eq!(choice.resolved.source("temperature"), Some(Source::Preset));
+
+    // The preset's repeat penalty would make the most probable token another one.
+    let greedy = loaded.sampling(&Overrides { temperature: Some(0.0), ..own }).unwrap();
+    let params = &greedy.resolved.params;
+    assert_eq!((params.repeat_penalty, params.top_p, greedy.preset), (1.0, 0.5, None));
+}
+
+/// One beginning-of-text token, whether the template writes it or the tokenizer adds it.
+#[test]
+fn the_first_token_is_never_doubled() {
+    let file = ModelFile::open(&model("gemma-3-270m-q4_k_m.gguf"), &mut ()).unwrap();
+    let tokenizer = file.tokenizer().unwrap();
+    let bos = tokenizer.special().bos.unwrap();
+    let loaded = Quern::from_file(file, LoadOptions::default(), &mut ()).unwrap();
+    assert_eq!(loaded.template().unwrap().origin(), TemplateOrigin::Fallback("gemma"));
+    let prompt = loaded.render(&[Message::user("Hi")], &RenderOptions::default()).unwrap();
+    let Prompt::Text { segments, add_special } = prompt else { panic!("a template gives text") };
+    let segments: Vec<_> = segments.iter().map(|segment| segment.as_ref()).collect();
+    let chat = tokenizer.encode(&segments, EncodeOptions { add_special });
+    for ids in [chat, loaded.encode("Hi").unwrap()] {
+        assert_eq!(ids[0], bos);
+        assert_eq!(ids.iter().filter(|id| **id == bos).count(), 1, "{ids:?}");
+    }
+}
+
+/// A file that is in order for one purpose and not for another is refused for that one only.
+#[test]
+fn a_vocabulary_tokenizes_and_does_not_run() {
+    let folder =
+        std::env::var_os("QUERN_TEST_DATA").map_or_else(|| root().join(".cache/test-data"), PathBuf::from);
+    let path = folder.join("vocab/ggml-vocab-llama-bpe.gguf");
+    let file = ModelFile::open(path.to_str().unwrap(), &mut ()).unwrap();
+    assert_eq!(file.tokenizer().unwrap().n_vocab(), 128_256);
+    let error = file.spec().unwrap_err();
+    assert!(error.to_string().contains("vocabulary only") && error.is_refusal(), "{error}");
+    assert!(Quern::from_file(file, LoadOptions::default(), &mut ()).is_err_and(|error| error.is_refusal()));
+}
