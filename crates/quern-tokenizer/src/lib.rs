@@ -2,7 +2,7 @@
 //!
 //! [`from_metadata`] turns the `tokenizer.ggml.*` keys of a file into a [`Tokenizer`]. Three kinds of vocabulary are
 //! read: byte-level BPE (`gpt2`), SentencePiece's score-BPE with byte fallback (`llama`), and BPE over raw UTF-8 text
-//! (`gemma4`). They share **one merge loop** ([`merge`]), a linked list of symbols and a binary heap of candidates;
+//! (`gemma4`). They share **one merge loop** (`merge.rs`), a linked list of symbols and a binary heap of candidates;
 //! what differs is only how two neighbours are looked up and which candidate goes first.
 //!
 //! Why our own loop and not the `tokenizers` crate: a vocabulary goes from the file to the tables without a detour
@@ -10,14 +10,14 @@
 //! O(n log n) time; equal scores merge leftmost first, which merge lists cannot express; and ids agree with
 //! llama.cpp, whose files these are.
 //!
-//! Text is cut into words before merging by the patterns of one table ([`pretokenizers`]), compiled with the
+//! Text is cut into words before merging by the patterns of one table (`pretokenizers.rs`), compiled with the
 //! linear-time `regex` crate. An unknown `tokenizer.ggml.pre` or `tokenizer.ggml.model` is refused by name: every id
 //! after a wrong guess would be wrong.
 //!
 //! # Trust
 //!
 //! Text comes in [`Segment`]s. Control tokens are found in [`Segment::Trusted`] text only; ordinary text, trusted or
-//! not, is never merged into one either (see [`special`] for the exact rule). Apart from that, neighbouring segments
+//! not, is never merged into one either (the exact rule heads `special.rs`). Apart from that, neighbouring segments
 //! are tokenized as the one text that they are.
 //!
 //! # What is deliberately absent
@@ -43,7 +43,6 @@ mod tokenizer;
 mod vocab;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 pub use decode::StreamDecoder;
 pub use error::TokenizerError;
@@ -104,6 +103,3 @@ pub trait Tokenizer: Send + Sync {
     /// What in the file was odd but could be worked with, one sentence each.
     fn warnings(&self) -> &[String];
 }
-
-/// A tokenizer that can be shared between threads.
-pub type SharedTokenizer = Arc<dyn Tokenizer>;

@@ -3,33 +3,7 @@
 use proptest::prelude::*;
 use quern_tokenizer::{EncodeOptions, Segment, SpecialIds, TokenKind, TokenizerError, Vocab, from_vocab};
 
-/// Score-BPE over two letters, with all byte tokens.
-struct Tiny {
-    tokens: Vec<String>,
-    kinds: Vec<TokenKind>,
-}
-
-impl Tiny {
-    fn new() -> Tiny {
-        let mut tokens: Vec<String> = ["<unk>", "<s>", "</s>"].map(str::to_owned).into();
-        let mut kinds = vec![TokenKind::Unknown, TokenKind::Control, TokenKind::Control];
-        tokens.extend((0..=255).map(|byte| format!("<0x{byte:02X}>")));
-        kinds.resize(tokens.len(), TokenKind::Byte);
-        tokens.extend(["a", "b", "ab", "▁"].map(str::to_owned));
-        kinds.resize(tokens.len(), TokenKind::Normal);
-        Tiny { tokens, kinds }
-    }
-
-    fn vocab(&self) -> Vocab<'_> {
-        Vocab {
-            model: "llama",
-            tokens: self.tokens.iter().map(String::as_bytes).collect(),
-            kinds: Some(self.kinds.clone()),
-            scores: Some(vec![0.0; self.tokens.len()]),
-            ..Vocab::default()
-        }
-    }
-}
+use crate::support::Tiny;
 
 fn refusal(change: impl FnOnce(&mut Vocab<'_>)) -> TokenizerError {
     let tiny = Tiny::new();
@@ -154,6 +128,19 @@ fn text_must_be_writable_without_ending_it() {
         vocab.tokens[2] = b"other";
     });
     assert_eq!(error.to_string(), "tokenizer.ggml.add_eos_token is true, but the file has no eos_token_id");
+}
+
+/// Merging by score asks only whether two pieces spell a token together, and control tokens often score highest.
+#[test]
+fn text_never_merges_into_a_control_or_byte_token() {
+    let mut tiny = Tiny::new();
+    tiny.tokens.extend(["</", "s>", "<0", "<0x", "<0x4", "1>"].map(str::to_owned));
+    tiny.kinds.resize(tiny.tokens.len(), TokenKind::Normal);
+    let tokenizer = from_vocab(&tiny.vocab()).expect("fine");
+    let encode = |segment| tokenizer.encode(&[segment], EncodeOptions::default());
+    assert_eq!(encode(Segment::Plain("</s>")), [262, 263, 264]);
+    assert_eq!(encode(Segment::Trusted("</s>")), [2]);
+    assert_eq!(encode(Segment::Trusted("<0x41>")), [262, 267, 268]);
 }
 
 /// An ordinary token that a file declares an end is reachable as such only.

@@ -61,16 +61,7 @@ fn score_bpe_adds_a_space_at_the_start_only() {
     let segments = [Segment::Trusted("in"), Segment::Plain(" Paris")];
     assert_eq!(encode(&*tokenizer, &segments), [297, 3681]);
     // And after a control token.
-    assert_eq!(trusted(&*tokenizer, "<s>Paris"), [1, 3681]);
-}
-
-/// Merging "</" and "s>" would make the end token, although no one wrote it as one.
-#[test]
-fn ordinary_text_never_merges_into_a_control_token() {
-    let tokenizer = load("vocab/ggml-vocab-llama-spm.gguf");
-    assert!(!plain(&*tokenizer, "</s>").contains(&2));
-    assert_eq!(trusted(&*tokenizer, "</s>"), [2]);
-    assert!(!plain(&*tokenizer, "<0x0A>").contains(&13), "the byte token is for bytes");
+    assert_eq!(trusted(&*tokenizer, "in<s>Paris"), [297, 1, 3681]);
 }
 
 #[test]

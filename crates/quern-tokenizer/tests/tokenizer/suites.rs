@@ -1,6 +1,8 @@
 //! llama.cpp's own tokenizer suites: for each vocabulary, strings and the ids that it expects.
 
-use crate::support::{load, plain, test_data};
+use quern_tokenizer::{TokenKind, Vocab, from_vocab};
+
+use crate::support::{Tiny, load, plain, test_data};
 
 /// Between the strings of a suite.
 const SEPARATOR: &str = "\n__ggml_vocab_test__\n";
@@ -49,4 +51,16 @@ suites! {
     qwen35: "qwen35",
     refact: "refact",
     starcoder: "starcoder",
+}
+
+/// A run of line breaks is one token where there is one, even in files whose merges leave line breaks out.
+#[test]
+fn gemma_4_keeps_runs_of_line_breaks_whole() {
+    let mut tiny = Tiny::new();
+    tiny.tokens.extend(["\n", "\n\n"].map(str::to_owned));
+    tiny.kinds.resize(tiny.tokens.len(), TokenKind::Normal);
+    let vocab = Vocab { model: "gemma4", merges: Some(vec![b"a b"]), ..tiny.vocab() };
+    let tokenizer = from_vocab(&vocab).expect("nothing wrong with it");
+    assert_eq!(plain(&*tokenizer, "ab\n\n"), [261, 264]);
+    assert_eq!(plain(&*tokenizer, "a\n\n\n b"), [259, 263, 263, 263, 262, 260]);
 }
