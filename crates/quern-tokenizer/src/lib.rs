@@ -43,6 +43,7 @@ mod tokenizer;
 mod vocab;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 pub use decode::StreamDecoder;
 pub use error::TokenizerError;
@@ -103,3 +104,6 @@ pub trait Tokenizer: Send + Sync {
     /// What in the file was odd but could be worked with, one sentence each.
     fn warnings(&self) -> &[String];
 }
+
+/// A tokenizer as it is passed around: shared between threads, and with decoders that outlive the borrow.
+pub type SharedTokenizer = Arc<dyn Tokenizer>;

@@ -1,16 +1,14 @@
 //! A vocabulary from the metadata of a GGUF file.
 
-use std::sync::Arc;
-
 use quern_gguf::{Metadata, StringArray};
 
 use crate::error::TokenizerError;
 use crate::special::SpecialIds;
 use crate::vocab::{TokenKind, Vocab};
-use crate::{Tokenizer, from_vocab};
+use crate::{SharedTokenizer, from_vocab};
 
 /// The tokenizer that a file describes. The file's tensors are not needed: a vocabulary-only file will do.
-pub fn from_metadata(metadata: &Metadata) -> Result<Arc<dyn Tokenizer>, TokenizerError> {
+pub fn from_metadata(metadata: &Metadata) -> Result<SharedTokenizer, TokenizerError> {
     let kinds = metadata.opt_i32s("tokenizer.ggml.token_type")?;
     let id = |key| metadata.opt_u32(key);
     from_vocab(&Vocab {

@@ -13,7 +13,7 @@ use crate::segment::Segment;
 use crate::special::{Defaults, Reach, Roles, SpecialTokens};
 use crate::strings::Strings;
 use crate::vocab::{Limits, TokenKind, Tokens, Vocab};
-use crate::{EncodeOptions, Tokenizer};
+use crate::{EncodeOptions, SharedTokenizer, Tokenizer};
 
 /// Values of `tokenizer.ggml.model` that are read.
 const MODELS: [&str; 3] = ["gpt2", "llama", "gemma4"];
@@ -23,7 +23,7 @@ const MODELS: [&str; 3] = ["gpt2", "llama", "gemma4"];
 const MAX_STRETCH: usize = 1 << 30;
 
 /// A tokenizer for a vocabulary. The vocabulary is checked; everything the tokenizer needs is copied.
-pub fn from_vocab(vocab: &Vocab<'_>) -> Result<Arc<dyn Tokenizer>, TokenizerError> {
+pub fn from_vocab(vocab: &Vocab<'_>) -> Result<SharedTokenizer, TokenizerError> {
     Ok(Arc::new(VocabTokenizer::new(vocab)?))
 }
 

@@ -1,13 +1,13 @@
 //! What is encoded comes back.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use quern_tokenizer::{EncodeOptions, Segment, Tokenizer};
+use quern_tokenizer::{EncodeOptions, Segment, SharedTokenizer};
 
 use crate::support::{GEMMA3, SMOLLM2, decode, load, plain};
 
-type Loaded = LazyLock<Arc<dyn Tokenizer>>;
+type Loaded = LazyLock<SharedTokenizer>;
 
 static GPT2: Loaded = LazyLock::new(|| load("vocab/ggml-vocab-gpt-2.gguf"));
 static QWEN2: Loaded = LazyLock::new(|| load("vocab/ggml-vocab-qwen2.gguf"));

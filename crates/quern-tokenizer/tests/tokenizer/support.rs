@@ -1,10 +1,9 @@
 //! What the tests share.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use quern_gguf::Gguf;
-use quern_tokenizer::{EncodeOptions, Segment, TokenKind, Tokenizer, Vocab, from_metadata};
+use quern_tokenizer::{EncodeOptions, Segment, SharedTokenizer, TokenKind, Tokenizer, Vocab, from_metadata};
 
 pub(crate) const SMOLLM2: &str = "models/smollm2-135m-instruct-q4_1.gguf";
 pub(crate) const GEMMA3: &str = "models/gemma-3-270m-q4_k_m.gguf";
@@ -18,7 +17,7 @@ pub(crate) fn test_data(name: &str) -> PathBuf {
     path
 }
 
-pub(crate) fn load(name: &str) -> Arc<dyn Tokenizer> {
+pub(crate) fn load(name: &str) -> SharedTokenizer {
     let gguf = Gguf::open(test_data(name)).expect("a readable file");
     from_metadata(gguf.metadata()).expect("a known kind of vocabulary")
 }
