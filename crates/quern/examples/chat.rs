@@ -2,7 +2,7 @@
 //!
 //! cargo run --release --example chat -- demo "What is the capital of France?"
 
-use quern::{Event, LoadOptions, Message, Quern, RequestOptions};
+use quern::{Event, LoadOptions, Message, Overrides, Quern, RequestOptions};
 use std::io::Write;
 
 fn main() -> anyhow::Result<()> {
@@ -12,7 +12,8 @@ fn main() -> anyhow::Result<()> {
     };
     let model = Quern::load(&model, LoadOptions::default(), &mut ())?;
     let messages = [Message::system("Answer in one sentence."), Message::user(question)];
-    for event in model.chat(&messages, &RequestOptions::default())? {
+    let sampling = Overrides { temperature: Some(0.0), ..Overrides::default() };
+    for event in model.chat(&messages, &RequestOptions { sampling, ..RequestOptions::default() })? {
         match event? {
             Event::Text(piece) => {
                 print!("{piece}");

@@ -25,7 +25,7 @@ fn run(name: &str, args: &[&str]) -> String {
 #[test]
 fn chat_answers() {
     let printed = run("chat", &["What is the capital of France?"]);
-    assert!(printed.contains("France") && printed.ends_with("\n[stop]\n"), "{printed}");
+    assert!(printed.contains("Paris") && printed.ends_with("\n[stop]\n"), "{printed}");
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn read(
         if interrupted() {
             generation.cancel();
         }
-        match event? {
+        match event.map_err(quern::Error::from)? {
             Event::Prefill { done, total } if total >= BAR_TOKENS => {
                 bars.set("reading the prompt", done as u64, total as u64);
             }

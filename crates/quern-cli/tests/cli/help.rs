@@ -56,10 +56,10 @@ fn r130_what_makes_no_sense_is_refused_by_name() {
 
 #[test]
 fn a_model_that_is_not_there_is_refused_with_what_would_be() {
-    for command in ["inspect", "bench", "run"] {
-        let message = quern(&[command, "no/such.gguf"]).refused();
+    for (command, rest) in [("inspect", &[][..]), ("bench", &[]), ("run", &["x"])] {
+        let message = quern(&[&[command, "no/such.gguf"], rest].concat()).refused();
         assert!(message.contains("no/such.gguf") && message.contains("demo"), "{message}");
-        let message = quern(&[command, "nobody"]).refused();
+        let message = quern(&[&[command, "nobody"], rest].concat()).refused();
         assert!(message.contains("`nobody`") && message.contains("demo"), "{message}");
     }
 }

@@ -178,7 +178,9 @@ fn verbose_says_what_is_in_force_and_who_chose_it() {
 #[test]
 fn a_short_name_is_found_in_the_cache() {
     let cache = tempfile::tempdir().unwrap();
-    std::fs::copy(model(DEMO), cache.path().join(DEMO)).unwrap();
+    let models = cache.path().join("models");
+    std::fs::create_dir(&models).unwrap();
+    std::fs::copy(model(DEMO), models.join(DEMO)).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_quern"));
     command.args(["run", "demo", QUESTION, "--temp", "0", "-n", "24", "--activations", "f32"]);
     command.env("QUERN_CACHE", cache.path()).env("PATH", "");
