@@ -66,7 +66,7 @@ pub enum WeightUse {
 }
 
 /// One product of a set that shares its input: `out = x W^T (+ bias)`.
-pub struct Product<'a, B: Backend + ?Sized> {
+pub struct Product<'a, B: Backend> {
     /// [n_rows, n_cols]
     pub weight: &'a B::Weight,
     /// [n_rows], added to each finished output.

@@ -1,5 +1,7 @@
 //! Requests through the engine: true ends, true counts, and the same tokens as the model's own logits say.
 
+#![allow(clippy::unwrap_used)]
+
 use quern_backend::KvType;
 use quern_cpu::{CpuBackend, CpuOptions};
 use quern_engine::sampling::SamplingParams;

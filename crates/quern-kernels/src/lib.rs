@@ -5,6 +5,8 @@
 //! Nothing here knows of models, files or requests; nothing does I/O.
 
 #![allow(unsafe_code)]
+// A kernel walks lanes, tokens and vectors of several arrays at once: an index is the plain form of that.
+#![allow(clippy::needless_range_loop)]
 
 pub mod activations;
 pub mod attention;

@@ -96,7 +96,7 @@ pub fn silu(x: f32) -> f32 {
 
 pub(crate) const GELU_CUBIC: f32 = 0.044_715;
 /// 2 sqrt(2/pi)
-pub(crate) const GELU_SCALE: f32 = 1.595_769_1;
+pub(crate) const GELU_SCALE: f32 = 1.595_769_2;
 
 /// GELU in its tanh form, `0.5 x (1 + tanh(u))` with `u = sqrt(2/pi) (x + 0.044715 x^3)`, written as x / (1 + e^(-2u)):
 /// the same function, and no argument overflows it.

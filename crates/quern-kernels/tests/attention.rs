@@ -1,5 +1,7 @@
 //! Attention against rule 5 written out over plain arrays, to the last bit; and against a softmax in f64.
 
+#![allow(clippy::unwrap_used)]
+
 use quern_kernels::attention::{AttendSegment, AttendShape, attend};
 use quern_kernels::isa::Level;
 use quern_kernels::kv::{KvPage, KvShape, KvType, PAGE_POSITIONS};

@@ -1,5 +1,7 @@
 //! Elementary functions, norms, RoPE and gates: every level against the scalar definition, and that against f64.
 
+#![allow(clippy::unwrap_used)]
+
 use quern_kernels::isa::{Isa, Kernel, Level};
 use quern_kernels::norm::{Activation, act_mul, rms_norm, softcap};
 use quern_kernels::pool::Pool;
@@ -39,6 +41,8 @@ enum Function {
     HalfRoundTrip,
 }
 
+type Scalar = fn(f32) -> f32;
+
 struct Apply<'a>(Function, &'a mut [f32]);
 
 impl Kernel for Apply<'_> {
@@ -62,7 +66,7 @@ impl Kernel for Apply<'_> {
 #[test]
 fn functions_equal_their_scalar_form_on_every_level() {
     let x = floats();
-    let functions: [(Function, fn(f32) -> f32); 5] = [
+    let functions: [(Function, Scalar); 5] = [
         (Function::Exp, math::exp),
         (Function::Silu, math::silu),
         (Function::GeluTanh, math::gelu_tanh),
@@ -225,7 +229,7 @@ fn gates_and_caps_equal_their_scalar_form() {
     let (gate, up) = (ramp(40_003, 20.0), ramp(40_003, 2.0));
     for level in Level::available() {
         for (activation, scalar) in
-            [(Activation::Silu, math::silu as fn(f32) -> f32), (Activation::GeluTanh, math::gelu_tanh)]
+            [(Activation::Silu, math::silu as Scalar), (Activation::GeluTanh, math::gelu_tanh)]
         {
             let mut out = vec![0.0; gate.len()];
             act_mul(&pool, level, activation, &mut out, &gate, &up);

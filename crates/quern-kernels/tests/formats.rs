@@ -1,5 +1,7 @@
 //! Every format: its decode against an outside decoder, its packed kernels against its own definition, to the last bit.
 
+#![allow(clippy::unwrap_used)]
+
 use quern_gguf::TensorType;
 use quern_kernels::activations::{Activations, Forms, QuantizedRow};
 use quern_kernels::formats::{FORMATS, FormatOps};

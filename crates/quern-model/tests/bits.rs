@@ -3,6 +3,8 @@
 //! A hash covers the logits of the last sixteen positions, which every position before them has a part in. A change to one of these hashes is a change
 //! of the arithmetic: it needs a new NUMERICS and a reason in docs/arithmetic.md.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{GEMMA3, Run, SMOLLM2, fixture, load, run_ids, test_model};

@@ -1,5 +1,7 @@
 //! Tiny random models against the publisher's own code: transformers in float32 (scripts/fixtures/tiny_models.py).
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{Run, fixture, load, logits, npy};

@@ -1,5 +1,7 @@
 //! A backend that records every call and hides its buffers: the forward pass uses nothing but the trait.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{Run, SEQ, backend, fixture, load, logits};

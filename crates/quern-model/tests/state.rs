@@ -1,5 +1,7 @@
 //! What a sequence keeps: forks, going back, sliding windows, and refusals that change nothing.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{Run, SEQ, fixture, load, logits};

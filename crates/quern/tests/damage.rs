@@ -1,5 +1,6 @@
 //! Damaged copies of real models: whatever a file holds, opening it, reading its vocabulary, its chat template and its
 //! architecture ends in an answer or in one sentence, never in a panic.
+#![allow(clippy::unwrap_used)]
 #![cfg(unix)]
 
 use quern::{Error, Message, ModelFile, RenderOptions};

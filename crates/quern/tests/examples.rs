@@ -1,4 +1,5 @@
 //! The examples, run on the demo model as a reader would run them.
+#![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,5 @@
 //! The front door itself: what it reports, which settings win, and what it does not do twice.
+#![allow(clippy::unwrap_used)]
 
 use quern::{
     ActivationMode, Contract, EncodeOptions, Error, KvType, LoadOptions, Message, ModelFile, Overrides,

@@ -44,7 +44,7 @@ const TOKENS_BEFORE: usize = 64;
 /// Hexadecimal digits of the logits hash.
 const HASH_DIGITS: usize = 16;
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.generate < 2 {
         return refuse("-n must be at least 2: the first token comes out of the prompt's own logits");
     }
@@ -88,7 +88,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             "logits_hash": hash,
         }))?;
     } else {
-        write_stdout(table(&args, &model, [prompt_tok_s, generate_tok_s], &hash).as_bytes())?;
+        write_stdout(table(args, &model, [prompt_tok_s, generate_tok_s], &hash).as_bytes())?;
     }
     Ok(Exit::Done)
 }

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     ids_file: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let ids = match &args.ids_file {
         Some(path) => ids::read(path)?,
         None => ids::parse(&args.ids.join(" "))?,

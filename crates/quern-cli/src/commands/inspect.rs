@@ -28,7 +28,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let file = ModelFile::open(&args.model.model, &mut Bars::new())?;
     let report = report(&file)?;
     if args.json { print_json(&report)? } else { write_stdout(page(&report).as_bytes())? }

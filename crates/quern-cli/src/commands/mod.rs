@@ -14,7 +14,7 @@ macro_rules! commands {
         }
 
         impl Command {
-            pub(crate) fn run(self) -> anyhow::Result<Exit> {
+            pub(crate) fn run(&self) -> anyhow::Result<Exit> {
                 match self {
                     $(Command::$command(args) => $module::run(args),)*
                 }

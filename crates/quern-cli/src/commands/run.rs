@@ -56,14 +56,14 @@ pub(crate) struct Args {
     running: RunningArgs,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let prompt = prompt(args.prompt.as_deref())?;
     let mut bars = Bars::new();
     let model = Quern::load(&args.model.model, args.running.load_options(), &mut bars)?;
     let options = RequestOptions {
         sampling: args.sampling.overrides(),
         max_tokens: args.max_tokens,
-        stops: args.stop,
+        stops: args.stop.clone(),
         ignore_eos: args.ignore_eos,
         ..RequestOptions::default()
     };
@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let generation = if args.raw {
         model.complete(&prompt, &options)?
     } else {
-        let system = args.system.into_iter().map(Message::system);
+        let system = args.system.iter().map(|text| Message::system(text.as_str()));
         let messages: Vec<_> = system.chain([Message::user(prompt)]).collect();
         if let TemplateOrigin::Fallback(name) = model.template()?.origin() {
             note(&format!("the model file has no chat template: the built-in \"{name}\" is used (--raw uses none)"));

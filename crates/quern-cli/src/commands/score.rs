@@ -49,7 +49,7 @@ enum Input {
     Ids(Vec<u32>),
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let input = match (&args.text_file, &args.ids, &args.ids_file) {
         (Some(path), ..) => Input::Text(text::read(path)?),
         (_, Some(list), _) => Input::Ids(ids::parse(list)?),

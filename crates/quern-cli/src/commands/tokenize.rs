@@ -39,9 +39,9 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let text = match (args.text, &args.text_file) {
-        (Some(text), _) => text,
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let text = match (&args.text, &args.text_file) {
+        (Some(text), _) => text.clone(),
         (None, Some(path)) => text::read(path)?,
         (None, None) => return refuse("give --text or --text-file"),
     };

@@ -1,4 +1,5 @@
 //! The `quern` command from outside: the real binary, its streams and its exit codes.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 mod damage;

@@ -159,11 +159,11 @@ pub enum IsaError {
 
 /// Every level this build knows, best first, with whether this CPU has it.
 fn known() -> Vec<(&'static str, Option<Level>)> {
-    let mut levels = Vec::new();
-    #[cfg(target_arch = "x86_64")]
-    levels.push(("avx2", avx2::Avx2::detect().map(|_| Level(Set::Avx2))));
-    levels.push(("scalar", Some(Level::scalar())));
-    levels
+    vec![
+        #[cfg(target_arch = "x86_64")]
+        ("avx2", avx2::Avx2::detect().map(|_| Level(Set::Avx2))),
+        ("scalar", Some(Level::scalar())),
+    ]
 }
 
 impl Level {

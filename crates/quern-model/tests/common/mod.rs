@@ -1,5 +1,5 @@
 //! What the tests of this crate share: fixtures, and running a model over token ids.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use quern_backend::{Backend, Batch, KvType, SeqId, Want};
 use quern_cpu::{ActivationMode, CpuBackend, CpuOptions};
