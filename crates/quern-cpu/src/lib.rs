@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How activations meet quantised weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActivationMode {
-    /// Int8 blocks of 32 (rule 1): the fast way.
+    /// Int8 blocks (rule 1): the fast way.
     Q8,
     /// f32 (rule 2): the faithful way.
     F32,

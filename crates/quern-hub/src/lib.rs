@@ -30,12 +30,15 @@ pub struct ResolvedModel {
     pub path: PathBuf,
     /// What to call it: the short name, or the file's name without its extension.
     pub name: String,
+    /// Instructions it is best given where a person gives none: a short name's alone.
+    pub system: Option<&'static str>,
 }
 
 /// Finds and fetches models. Settings are read when it is made, never later.
 #[derive(Debug, Clone)]
 pub struct Hub {
-    dir: PathBuf,
+    /// None where nothing says where caches go: then only paths can be resolved.
+    dir: Option<PathBuf>,
     catalog: &'static [ShortName],
     /// A command and its first arguments; none means the first pip that answers.
     pip: Option<Vec<OsString>>,
@@ -47,7 +50,7 @@ impl Hub {
     /// A hub with the cache in `$QUERN_CACHE`, or else in `quern` under the platform's cache folder: `$XDG_CACHE_HOME` or
     /// `~/.cache` on Linux, `~/Library/Caches` on macOS, `%LOCALAPPDATA%` on Windows. `$HF_ENDPOINT` names another home
     /// for Hugging Face files.
-    pub fn from_env() -> Result<Hub, HubError> {
+    pub fn from_env() -> Hub {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let under =
             |name: &str, folder: &str| set(name).map(|base| Path::new(&base).join(folder).join("quern"));
@@ -56,14 +59,14 @@ impl Hub {
             "macos" => under("HOME", "Library/Caches"),
             _ => under("XDG_CACHE_HOME", "").or_else(|| under("HOME", ".cache")),
         };
-        let dir = set("QUERN_CACHE").map(PathBuf::from).or_else(platform).ok_or(HubError::NoCacheFolder)?;
+        let dir = set("QUERN_CACHE").map(PathBuf::from).or_else(platform);
         let endpoint = std::env::var("HF_ENDPOINT").ok().filter(|value| !value.is_empty());
-        Ok(Hub { endpoint, ..Hub::new(dir) })
+        Hub { dir, catalog: short_names(), pip: None, endpoint }
     }
 
     /// A hub with the cache in `dir`, which need not exist yet.
     pub fn new(dir: impl Into<PathBuf>) -> Hub {
-        Hub { dir: dir.into(), catalog: short_names(), pip: None, endpoint: None }
+        Hub { dir: Some(dir.into()), catalog: short_names(), pip: None, endpoint: None }
     }
 
     /// Another list of short names than the built-in one.
@@ -81,9 +84,9 @@ impl Hub {
         Hub { endpoint: Some(endpoint.into()), ..self }
     }
 
-    /// The cache folder.
-    pub fn dir(&self) -> &Path {
-        &self.dir
+    /// The cache folder; an error where nothing says where it is.
+    pub fn dir(&self) -> Result<&Path, HubError> {
+        self.dir.as_deref().ok_or(HubError::NoCacheFolder)
     }
 
     /// The file a reference means, fetched if need be.
@@ -100,7 +103,7 @@ impl Hub {
         match self.catalog.iter().find(is_meant) {
             Some(entry) => {
                 let path = self.fetch(entry, progress)?;
-                Ok(ResolvedModel { path, name: entry.name.to_string() })
+                Ok(ResolvedModel { path, name: entry.name.to_string(), system: entry.system })
             }
             None => Err(HubError::UnknownName { name: reference.into(), known: self.known() }),
         }
@@ -112,7 +115,7 @@ impl Hub {
             Ok(metadata) if metadata.is_dir() => Err(HubError::IsFolder { path: path.into() }),
             Ok(_) => {
                 let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-                Ok(ResolvedModel { path: path.into(), name })
+                Ok(ResolvedModel { path: path.into(), name, system: None })
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(HubError::NoSuchFile {
                 path: std::path::absolute(path).unwrap_or(path.into()),

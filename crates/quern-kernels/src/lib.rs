@@ -23,4 +23,4 @@ pub mod vector;
 
 /// Version of the canonical arithmetic (docs/arithmetic.md). A change to any rule bumps it and remakes every committed
 /// logits hash.
-pub const NUMERICS: u32 = 1;
+pub const NUMERICS: u32 = 2;

@@ -35,7 +35,7 @@ fn ids(n: usize, n_vocab: u32) -> Vec<u32> {
 
 /// Every way to run must give `expected`.
 fn check(path: &Path, base: Run, ids: &[u32], expected: u64) {
-    assert_eq!(NUMERICS, 1, "a new version of the arithmetic needs new hashes");
+    assert_eq!(NUMERICS, 2, "a new version of the arithmetic needs new hashes");
     let mut runs = vec![base];
     runs.extend([1, 3, 7].map(|threads| Run { threads, ..base }));
     runs.extend([1, 7, 64].map(|chunk| Run { chunk, ..base }));
@@ -66,7 +66,7 @@ fn real(name: &str, activations: ActivationMode, expected: u64) {
 
 #[test]
 fn smollm2_q8() {
-    real(SMOLLM2, ActivationMode::Q8, 0xbcc6_ad31_cfd2_404e);
+    real(SMOLLM2, ActivationMode::Q8, 0x79c4_9794_18d1_4704);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn smollm2_f32() {
 
 #[test]
 fn gemma3_q8() {
-    real(GEMMA3, ActivationMode::Q8, 0xc70b_092d_c6ff_3cd0);
+    real(GEMMA3, ActivationMode::Q8, 0xf5be_a0a1_cdc0_686c);
 }
 
 #[test]
@@ -100,6 +100,6 @@ fn odd_widths() {
 
 #[test]
 fn every_format() {
-    tiny("quant-32", 261, [0xc61e_5f57_9fcb_233a, 0x1992_e437_7c46_217a]);
+    tiny("quant-32", 261, [0xe03d_0fc2_3de6_1301, 0x1992_e437_7c46_217a]);
     tiny("quant-256", 261, [0xd29a_b76c_858c_31d6, 0x8ffb_609b_6f82_6507]);
 }

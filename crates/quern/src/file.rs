@@ -16,19 +16,25 @@ const NO_TOKENIZER: [&str; 2] = ["none", "no_vocab"];
 #[derive(Clone, Debug)]
 pub struct ModelFile {
     name: String,
+    system: Option<&'static str>,
     gguf: Arc<Gguf>,
 }
 
 impl ModelFile {
     /// Opens what a reference means: a path, or a short name, which is fetched if need be.
     pub fn open(reference: &str, progress: &mut dyn Progress) -> Result<ModelFile, Error> {
-        let found = Hub::from_env()?.resolve(reference, progress)?;
-        Ok(ModelFile { name: found.name, gguf: Arc::new(Gguf::open(&found.path)?) })
+        let found = Hub::from_env().resolve(reference, progress)?;
+        Ok(ModelFile { name: found.name, system: found.system, gguf: Arc::new(Gguf::open(&found.path)?) })
     }
 
     /// The short name, or the file's name without its extension.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Instructions that the built-in list recommends for its short name, to be used where nobody gives any.
+    pub fn recommended_system(&self) -> Option<&'static str> {
+        self.system
     }
 
     /// Where it lies.

@@ -36,7 +36,7 @@ fn facts_say_what_is_in_force() {
     let facts = loaded.facts();
     assert_eq!((facts.model.as_str(), facts.threads, facts.context), ("llama-plain", 2, 48));
     assert_eq!((facts.activations, facts.kv), (ActivationMode::F32, KvType::F32));
-    assert_eq!(facts.contract, Contract::Exact { numerics: 1 });
+    assert_eq!(facts.contract, Contract::Exact { numerics: 2 });
     assert!(facts.weight_bytes > 0 && facts.backend.contains(facts.isa), "{facts:?}");
 
     // Ids in, ids out, without a tokenizer.

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Give the model the text as it is, without its chat template
     #[arg(long)]
     raw: bool,
-    /// Instructions that stand above the conversation
+    /// Instructions that stand above the conversation; what a short name recommends unless given, then the template's own
     #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
     system: Option<String>,
     /// Most tokens to generate; until the model stops or the context is full unless given
@@ -60,6 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let prompt = prompt(args.prompt.as_deref())?;
     let mut bars = Bars::new();
     let model = Quern::load(&args.model.model, args.running.load_options(), &mut bars)?;
+    let system = System::choose(args, model.file().recommended_system());
     let options = RequestOptions {
         sampling: args.sampling.overrides(),
         max_tokens: args.max_tokens,
@@ -71,12 +72,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         model.warnings().iter().for_each(|warning| note(warning));
         note(&modes::line(model.facts()));
         note(&modes::sampling(&model.sampling(&options.sampling)?));
+        if let Some(System { text, source }) = system {
+            note(&format!("system {text:?} ({source})"));
+        }
     }
     let interrupts = quern_platform::catch_interrupts()?;
     let generation = if args.raw {
         model.complete(&prompt, &options)?
     } else {
-        let system = args.system.iter().map(|text| Message::system(text.as_str()));
+        let system = system.iter().map(|system| Message::system(system.text));
         let messages: Vec<_> = system.chain([Message::user(prompt)]).collect();
         if let TemplateOrigin::Fallback(name) = model.template()?.origin() {
             note(&format!("the model file has no chat template: the built-in \"{name}\" is used (--raw uses none)"));
@@ -85,7 +89,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let answer = read(generation, args.json, &mut bars, &|| interrupts.interrupted())?;
     if args.json {
-        print_json(&report(&model, &options, &answer)?)?;
+        print_json(&report(&model, &options, system, &answer)?)?;
     } else if std::io::stdout().is_terminal() {
         if !answer.text.ends_with('\n') {
             write_stdout(b"\n")?;
@@ -96,6 +100,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         FinishReason::Cancelled => Exit::Interrupted,
         FinishReason::Stop | FinishReason::Length => Exit::Done,
     })
+}
+
+/// The instructions in force.
+#[derive(Clone, Copy)]
+struct System<'a> {
+    text: &'a str,
+    source: &'static str,
+}
+
+impl<'a> System<'a> {
+    /// An empty --system leaves the conversation to the template's own instructions.
+    fn choose(args: &'a Args, recommended: Option<&'a str>) -> Option<System<'a>> {
+        let system = match (&args.system, recommended) {
+            _ if args.raw => return None,
+            (Some(text), _) => System { text, source: "request" },
+            (None, Some(text)) => System { text, source: "short name" },
+            (None, None) => return None,
+        };
+        (!system.text.is_empty()).then_some(system)
+    }
 }
 
 fn prompt(given: Option<&str>) -> anyhow::Result<String> {
@@ -169,7 +193,12 @@ fn stats(finish: &Finish) -> String {
     )
 }
 
-fn report(model: &Quern, options: &RequestOptions, answer: &Answer) -> anyhow::Result<Value> {
+fn report(
+    model: &Quern,
+    options: &RequestOptions,
+    system: Option<System<'_>>,
+    answer: &Answer,
+) -> anyhow::Result<Value> {
     let Finish { reason, stopped_by, usage, timings, seed } = &answer.finish;
     let stopped_by = match stopped_by {
         None => Value::Null,
@@ -209,6 +238,7 @@ fn report(model: &Quern, options: &RequestOptions, answer: &Answer) -> anyhow::R
         "seed": seed,
         "modes": modes::json(model.facts()),
         "sampling": sampling,
+        "system": system.map(|system| json!({ "value": system.text, "from": system.source })),
         "warnings": model.warnings(),
     }))
 }

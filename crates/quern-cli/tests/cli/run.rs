@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 
 const QUESTION: &str = "What is the capital of France?";
 
-/// Greedy, with room for a sentence. In f32, because the first token of this answer is a near tie: the publisher's code
-/// puts "The" 0.08 before "L", and with int8 activations "L" comes first, here as in llama.cpp.
+/// Greedy, with room for a sentence. In f32, because under the template's own instructions the first token of this answer
+/// is a near tie: the publisher's code puts "The" 0.08 before "L", and with int8 activations "L" comes first, here as in
+/// llama.cpp.
 const GREEDY: [&str; 8] = ["--temp", "0", "--seed", "0", "-n", "24", "--activations", "f32"];
 
 fn greedy(model: &str, rest: &[&str]) -> Vec<String> {
@@ -174,17 +175,34 @@ fn verbose_says_what_is_in_force_and_who_chose_it() {
     }
 }
 
-/// A short name is found in the cache, without a network and without pip.
+/// The README's first command with nothing but its own defaults, over seeds: a short name is found in the cache, without
+/// a network and without pip, and answers under the instructions that the built-in list recommends for it.
 #[test]
-fn a_short_name_is_found_in_the_cache() {
+fn the_first_command_says_paris() {
     let cache = tempfile::tempdir().unwrap();
     let models = cache.path().join("models");
     std::fs::create_dir(&models).unwrap();
     std::fs::copy(model(DEMO), models.join(DEMO)).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quern"));
-    command.args(["run", "demo", QUESTION, "--temp", "0", "-n", "24", "--activations", "f32"]);
-    command.env("QUERN_CACHE", cache.path()).env("PATH", "");
-    assert!(run(&mut command, b"").done().contains("Paris"));
+    let first = |rest: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quern"));
+        command.args(["run", "demo", QUESTION]).args(rest);
+        command.env("QUERN_CACHE", cache.path()).env("PATH", "");
+        run(&mut command, b"")
+    };
+    for seed in 0..8 {
+        let answer = first(&["--seed", &seed.to_string()]).done();
+        assert!(answer.contains("Paris"), "seed {seed}: {answer}");
+    }
+    let system = |rest: &[&str]| first(&[&["--json", "-n", "1", "--seed", "1"], rest].concat()).json();
+    let recommended = system(&[]);
+    assert_eq!(recommended["system"]["from"], "short name");
+    let value = recommended["system"]["value"].as_str().unwrap();
+    let given = system(&["--system", value]);
+    assert_eq!((&given["system"]["from"], &given["ids"]), (&"request".into(), &recommended["ids"]));
+    assert_eq!(given["usage"], recommended["usage"]);
+    let none = system(&["--system", ""]);
+    assert!(none["system"].is_null());
+    assert_eq!(none["usage"]["prompt_tokens"], 37, "the template's own instructions");
 }
 
 /// Ctrl-C ends an answer with what there is of it.

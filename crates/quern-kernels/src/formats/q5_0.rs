@@ -2,7 +2,8 @@
 //!
 //! Block, 22 bytes: d f16, the fifth bits of the 32 codes as a little-endian u32, 16 bytes of nibbles as in Q4_1.
 //! Packed, 352 bytes a unit: 256 of nibble steps, 64 of fifth bits (bit s of a byte belongs to step s); d of sixteen rows.
-//! A pair of products is at most 2 * 31 * 127, so four steps fit an i16 sum: two flushes a block.
+//! A pair of products is at most 2 * 31 * 127; with the offset taken off, the four steps of a half sum to at most
+//! 8 * 16 * 127, which an i16 holds.
 
 use super::*;
 
@@ -65,10 +66,9 @@ impl Format for Q5_0 {
 
 impl IntegerFormat for Q5_0 {
     fn dot(block: &[u8], x: &QuantizedRow, index: usize, acc: f32) -> f32 {
-        let (q, dx, _) = x.block(index);
-        let isum: i32 =
-            codes(block).iter().zip(q).map(|(&w, &x)| (i32::from(w) - OFFSET) * i32::from(x)).sum();
-        (f16_at(block, 0) * dx).mul_add(isum as f32, acc)
+        let x = x.block(index);
+        let isum = x.dot(codes(block).map(|w| i32::from(w) - OFFSET));
+        (f16_at(block, 0) * x.d).mul_add(isum as f32, acc)
     }
 
     #[inline(always)]
@@ -80,29 +80,15 @@ impl IntegerFormat for Q5_0 {
         unit: usize,
         acc: &mut [I::F; T],
     ) {
-        let (q, s) = (x.q::<T>(unit), x.s::<T>(unit));
         let plane = load_plane(isa, codes);
-        // The offset times the sum of x, taken off beforehand.
         let mut isum = [isa.splat_i32(0); T];
-        for t in 0..T {
-            isum[t] = isa.splat_i32(-OFFSET * s[t]);
-        }
         for half in 0..2 {
-            let mut sums = [isa.acc_zero(); T];
-            for j in 2 * half..2 * half + 2 {
-                let [lo, hi] = load_steps(isa, codes, plane, j);
-                for t in 0..T {
-                    sums[t] = isa.acc_mac(sums[t], lo, q[2 * j][t]);
-                    sums[t] = isa.acc_mac(sums[t], hi, q[2 * j + 1][t]);
-                }
-            }
-            for t in 0..T {
-                isum[t] = isa.add_i32(isum[t], isa.flush(sums[t]));
-            }
+            let steps =
+                [load_steps(isa, codes, plane, 2 * half), load_steps(isa, codes, plane, 2 * half + 1)];
+            let start = start_half::<I, T>(isa, x, 2 * unit + half, OFFSET.ilog2());
+            let sums = mac_half(isa, steps, x, 2 * unit + half, start);
+            flush_half(isa, sums, x, 2 * unit + half, &mut isum);
         }
-        let (d, dx) = (load_f16s(isa, scales), x.d::<T>(unit));
-        for t in 0..T {
-            acc[t] = isa.fma(isa.mul(d, isa.splat(dx[t])), isa.to_f32(isum[t]), acc[t]);
-        }
+        add_block(isa, load_f16s(isa, scales), isum, x, unit, acc);
     }
 }

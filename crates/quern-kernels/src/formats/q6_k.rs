@@ -5,7 +5,9 @@
 //! bit pair g of pair byte l.
 //! Packed, 3360 bytes a unit: for each 32 k 256 of nibble steps and 128 of bit pairs (pair s % 4 of plane s / 4 belongs
 //! to step s); sc of each sub-block for sixteen rows (16 bytes each), then d of sixteen rows.
-//! A pair of products is at most 2 * 63 * 127, so two steps fit an i16 sum: two flushes a sub-block, each times sc.
+//! A pair of products is at most 2 * 63 * 127; with the offset taken off, the four steps of a sub-block sum to at most
+//! 8 * 32 * 127, which an i16 holds. sc times an activation sub-scale is at most 128 * 64, and the sum of 32 products
+//! with both at most 32 * 32 * 127 * 8192, which an i32 holds.
 
 use super::*;
 
@@ -89,14 +91,10 @@ impl IntegerFormat for Q6K {
     fn dot(block: &[u8], x: &QuantizedRow, index: usize, mut acc: f32) -> f32 {
         let d = f16_at(block, 208);
         for part in 0..8 {
-            let (q, dx, _) = x.block(8 * index + part);
-            let isum: i32 = codes(block, part)
-                .iter()
-                .zip(q)
-                .enumerate()
-                .map(|(k, (&w, &x))| scale(block, 2 * part + k / 16) * (i32::from(w) - OFFSET) * i32::from(x))
-                .sum();
-            acc = (d * dx).mul_add(isum as f32, acc);
+            let x = x.block(8 * index + part);
+            let codes = codes(block, part).into_iter().enumerate();
+            let isum = x.dot(codes.map(|(k, w)| scale(block, 2 * part + k / 16) * (i32::from(w) - OFFSET)));
+            acc = (d * x.d).mul_add(isum as f32, acc);
         }
         acc
     }
@@ -113,29 +111,21 @@ impl IntegerFormat for Q6K {
         let d = load_f16s(isa, &scales[D_AT..]);
         for part in 0..8 {
             let block = 8 * unit + part;
-            let (q, s16) = (x.q::<T>(block), x.s16::<T>(block));
             let part_codes = &codes[part * PART_BYTES..(part + 1) * PART_BYTES];
             let mut isum = [isa.splat_i32(0); T];
-            for sub in 0..2 {
-                let bytes = bytes16(scales, 2 * part + sub);
-                let sc = isa.scales_i8(bytes);
-                let offset = isa.mul_i32(isa.load_i8(bytes), isa.splat_i32(OFFSET));
+            for half in 0..2 {
+                let steps =
+                    [load_steps(isa, part_codes, 2 * half), load_steps(isa, part_codes, 2 * half + 1)];
+                let start = start_half::<I, T>(isa, x, 2 * block + half, OFFSET.ilog2());
+                let sums = mac_half(isa, steps, x, 2 * block + half, start);
+                let sc = isa.scales_i8(bytes16(scales, 2 * part + half));
+                let sub = x.sub::<T>(2 * block + half);
                 for t in 0..T {
-                    isum[t] = isa.sub_i32(isum[t], isa.mul_i32(offset, isa.splat_i32(s16[sub][t])));
-                }
-                for j in 2 * sub..2 * sub + 2 {
-                    let [lo, hi] = load_steps(isa, part_codes, j);
-                    for t in 0..T {
-                        let sum = isa.acc_mac(isa.acc_zero(), lo, q[2 * j][t]);
-                        let sum = isa.acc_mac(sum, hi, q[2 * j + 1][t]);
-                        isum[t] = isa.add_i32(isum[t], isa.flush_scaled(sum, sc));
-                    }
+                    let scales = isa.mul_scales(sc, isa.splat_scale(sub[t]));
+                    isum[t] = isa.flush(isum[t], sums[t], scales);
                 }
             }
-            let dx = x.d::<T>(block);
-            for t in 0..T {
-                acc[t] = isa.fma(isa.mul(d, isa.splat(dx[t])), isa.to_f32(isum[t]), acc[t]);
-            }
+            add_block(isa, d, isum, x, block, acc);
         }
     }
 }

@@ -44,9 +44,9 @@ impl Format for Q8_0 {
 
 impl IntegerFormat for Q8_0 {
     fn dot(block: &[u8], x: &QuantizedRow, index: usize, acc: f32) -> f32 {
-        let (q, dx, _) = x.block(index);
-        let isum: i32 = block[2..].iter().zip(q).map(|(&w, &x)| i32::from(w as i8) * i32::from(x)).sum();
-        (f16_at(block, 0) * dx).mul_add(isum as f32, acc)
+        let x = x.block(index);
+        let isum = x.dot(block[2..].iter().map(|w| i32::from(*w as i8)));
+        (f16_at(block, 0) * x.d).mul_add(isum as f32, acc)
     }
 
     #[inline(always)]
@@ -58,18 +58,17 @@ impl IntegerFormat for Q8_0 {
         unit: usize,
         acc: &mut [I::F; T],
     ) {
-        let q = x.q::<T>(unit);
         let steps = codes.as_chunks::<64>().0;
         let mut isum = [isa.splat_i32(0); T];
-        for step in 0..8 {
-            let w = isa.load_bytes(&steps[step]);
-            for t in 0..T {
-                isum[t] = isa.dot_i8(isum[t], w, q[step][t]);
+        for half in 0..2 {
+            let (q, sub) = (x.q::<T>(2 * unit + half), x.sub::<T>(2 * unit + half));
+            for step in 0..4 {
+                let w = isa.load_bytes(&steps[4 * half + step]);
+                for t in 0..T {
+                    isum[t] = isa.dot_i8(isum[t], w, q[step][t], isa.splat_scale(sub[t]));
+                }
             }
         }
-        let (d, dx) = (load_f16s(isa, scales), x.d::<T>(unit));
-        for t in 0..T {
-            acc[t] = isa.fma(isa.mul(d, isa.splat(dx[t])), isa.to_f32(isum[t]), acc[t]);
-        }
+        add_block(isa, load_f16s(isa, scales), isum, x, unit, acc);
     }
 }

@@ -216,13 +216,13 @@ impl Isa for Avx2 {
         }
     }
     #[inline(always)]
-    fn reduce_add_i32(self, a: Self::I) -> i32 {
+    fn pair_sums(self, a: Self::I) -> [i32; 2] {
         // SAFETY: `self` proves the features.
         unsafe {
             let v8 = _mm256_add_epi32(a[0], a[1]);
             let v4 = _mm_add_epi32(_mm256_castsi256_si128(v8), _mm256_extracti128_si256::<1>(v8));
-            let v2 = _mm_add_epi32(v4, _mm_unpackhi_epi64(v4, v4));
-            _mm_cvtsi128_si32(_mm_add_epi32(v2, _mm_shuffle_epi32::<1>(v2)))
+            let pairs = _mm_hadd_epi32(v4, v4);
+            [_mm_cvtsi128_si32(pairs), _mm_extract_epi32::<1>(pairs)]
         }
     }
     #[inline(always)]
@@ -304,6 +304,14 @@ impl Isa for Avx2 {
         unsafe { [_mm256_setzero_si256(); 2] }
     }
     #[inline(always)]
+    fn acc_start(self, pairs: i32, shift: u32) -> Self::A {
+        // SAFETY: `self` proves the features.
+        unsafe {
+            let taken = _mm256_sll_epi16(_mm256_set1_epi32(pairs), _mm_cvtsi32_si128(shift as i32));
+            [_mm256_sub_epi16(_mm256_setzero_si256(), taken); 2]
+        }
+    }
+    #[inline(always)]
     fn acc_mac(self, acc: Self::A, w: Self::B, x: i32) -> Self::A {
         // SAFETY: `self` proves the features.
         unsafe {
@@ -315,38 +323,35 @@ impl Isa for Avx2 {
         }
     }
     #[inline(always)]
-    fn flush(self, acc: Self::A) -> Self::I {
-        // SAFETY: `self` proves the features.
-        let ones = unsafe { [_mm256_set1_epi16(1); 2] };
-        halves!(_mm256_madd_epi16, acc, ones)
+    fn flush(self, sum: Self::I, acc: Self::A, scales: Self::S) -> Self::I {
+        self.add_i32(sum, halves!(_mm256_madd_epi16, acc, scales))
     }
     #[inline(always)]
-    fn flush_scaled(self, acc: Self::A, scales: Self::S) -> Self::I {
-        halves!(_mm256_madd_epi16, acc, scales)
-    }
-    #[inline(always)]
-    fn scales_u8(self, p: &[u8; 16]) -> Self::S {
-        // Each scale as i32 (s, 0), then copied into the upper sixteen bits.
+    fn splat_scale(self, x: i32) -> Self::S {
         // SAFETY: `self` proves the features.
-        unsafe { self.load_u8(p).map(|v| _mm256_or_si256(v, _mm256_slli_epi32::<16>(v))) }
+        unsafe { [_mm256_set1_epi16(x as i16); 2] }
     }
     #[inline(always)]
     fn scales_i8(self, p: &[u8; 16]) -> Self::S {
-        // The upper half of a negative i32 is all ones: it is cleared before the copy goes in.
+        // Each scale as i32, then copied into the upper sixteen bits, which are all ones where it is negative.
         // SAFETY: `self` proves the features.
         unsafe { self.load_i8(p).map(|v| _mm256_blend_epi16::<0b1010_1010>(v, _mm256_slli_epi32::<16>(v))) }
     }
     #[inline(always)]
-    fn dot_i8(self, acc: Self::I, w: Self::B, x: i32) -> Self::I {
+    fn mul_scales(self, a: Self::S, b: Self::S) -> Self::S {
+        halves!(_mm256_mullo_epi16, a, b)
+    }
+    #[inline(always)]
+    fn dot_i8(self, acc: Self::I, w: Self::B, x: i32, scale: Self::S) -> Self::I {
         // |w| * (x with w's sign): a pair is at most 2 * 128 * 127, which an i16 holds.
         // SAFETY: `self` proves the features.
         unsafe {
-            let (x, ones) = (_mm256_set1_epi32(x), _mm256_set1_epi16(1));
-            let dot = |acc, w| {
+            let x = _mm256_set1_epi32(x);
+            let dot = |acc, w, scale| {
                 let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-                _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, ones))
+                _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, scale))
             };
-            [dot(acc[0], w[0]), dot(acc[1], w[1])]
+            [dot(acc[0], w[0], scale[0]), dot(acc[1], w[1], scale[1])]
         }
     }
 }

@@ -27,7 +27,7 @@ pub trait Isa: Copy + Send + Sync + 'static {
     type B: Copy;
     /// Block accumulator: partial sums of u8 x i8 products that must be flushed before they overflow.
     type A: Copy;
-    /// Sixteen small integer scales, in the form that `flush_scaled` multiplies by.
+    /// Sixteen small integer scales, in the form that `flush` multiplies by.
     type S: Copy;
 
     /// All lanes `x`.
@@ -83,8 +83,8 @@ pub trait Isa: Copy + Send + Sync + 'static {
     fn mul_i32(self, a: Self::I, b: Self::I) -> Self::I;
     /// `a >> n`, arithmetic.
     fn shr_i32(self, a: Self::I, n: u32) -> Self::I;
-    /// Sum of the lanes, wrapping.
-    fn reduce_add_i32(self, a: Self::I) -> i32;
+    /// Sums of the lanes i with i mod 4 in {0, 1}, and in {2, 3}, wrapping.
+    fn pair_sums(self, a: Self::I) -> [i32; 2];
     /// Sixteen u8, widened.
     fn load_u8(self, p: &[u8; 16]) -> Self::I;
     /// Sixteen i8, widened.
@@ -106,19 +106,22 @@ pub trait Isa: Copy + Send + Sync + 'static {
 
     /// An empty block accumulator.
     fn acc_zero(self) -> Self::A;
+    /// A block accumulator that begins at minus 2^`shift` times the x to come: `pairs` holds the sums of the x at
+    /// k mod 4 in {0, 1} in its low sixteen bits, in {2, 3} in its high ones. It takes a format's offset off its codes.
+    fn acc_start(self, pairs: i32, shift: u32) -> Self::A;
     /// Adds `sum_j w[4r+j] * x[j]` to lane r: w unsigned bytes, x four signed bytes as one i32.
-    /// Between two flushes each pair (j = 0,1 or 2,3) may sum to at most i16::MAX in magnitude.
+    /// At a flush each pair's sum (j = 0,1 or 2,3) must fit an i16; on the way there it may wrap.
     fn acc_mac(self, acc: Self::A, w: Self::B, x: i32) -> Self::A;
-    /// The lanes of the accumulator.
-    fn flush(self, acc: Self::A) -> Self::I;
-    /// The lanes of the accumulator times a scale each.
-    fn flush_scaled(self, acc: Self::A, scales: Self::S) -> Self::I;
-    /// Sixteen unsigned scales.
-    fn scales_u8(self, p: &[u8; 16]) -> Self::S;
+    /// The lanes of the accumulator times a scale each, added to `sum`.
+    fn flush(self, sum: Self::I, acc: Self::A, scales: Self::S) -> Self::I;
+    /// All scales `x`, which must fit an i16.
+    fn splat_scale(self, x: i32) -> Self::S;
     /// Sixteen signed scales.
     fn scales_i8(self, p: &[u8; 16]) -> Self::S;
-    /// Adds `sum_j w[4r+j] * x[j]` to lane r: both signed; x must not be -128.
-    fn dot_i8(self, acc: Self::I, w: Self::B, x: i32) -> Self::I;
+    /// `a * b`; the products must fit an i16.
+    fn mul_scales(self, a: Self::S, b: Self::S) -> Self::S;
+    /// Adds `scale * sum_j w[4r+j] * x[j]` to lane r: both signed; x must not be -128.
+    fn dot_i8(self, acc: Self::I, w: Self::B, x: i32, scale: Self::S) -> Self::I;
 }
 
 /// A piece of work that can run on any ISA.

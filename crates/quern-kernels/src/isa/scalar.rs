@@ -167,8 +167,10 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
         map(a, |x| x >> n)
     }
     #[inline(always)]
-    fn reduce_add_i32(self, a: Self::I) -> i32 {
-        a.iter().fold(0, |s, x| s.wrapping_add(*x))
+    fn pair_sums(self, a: Self::I) -> [i32; 2] {
+        a.as_chunks::<4>().0.iter().fold([0, 0], |[low, high], a| {
+            [low.wrapping_add(a[0]).wrapping_add(a[1]), high.wrapping_add(a[2]).wrapping_add(a[3])]
+        })
     }
     #[inline(always)]
     fn load_u8(self, p: &[u8; 16]) -> Self::I {
@@ -219,6 +221,10 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
         [0; 16]
     }
     #[inline(always)]
+    fn acc_start(self, pairs: i32, shift: u32) -> Self::A {
+        [-((i32::from(pairs as i16) + (pairs >> 16)) << shift); 16]
+    }
+    #[inline(always)]
     fn acc_mac(self, mut acc: Self::A, w: Self::B, x: i32) -> Self::A {
         let x = x.to_le_bytes();
         for r in 0..16 {
@@ -229,29 +235,30 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
         acc
     }
     #[inline(always)]
-    fn flush(self, acc: Self::A) -> Self::I {
-        acc
+    fn flush(self, sum: Self::I, acc: Self::A, scales: Self::S) -> Self::I {
+        self.add_i32(sum, self.mul_i32(acc, scales))
     }
     #[inline(always)]
-    fn flush_scaled(self, acc: Self::A, scales: Self::S) -> Self::I {
-        self.mul_i32(acc, scales)
-    }
-    #[inline(always)]
-    fn scales_u8(self, p: &[u8; 16]) -> Self::S {
-        self.load_u8(p)
+    fn splat_scale(self, x: i32) -> Self::S {
+        [x; 16]
     }
     #[inline(always)]
     fn scales_i8(self, p: &[u8; 16]) -> Self::S {
         self.load_i8(p)
     }
     #[inline(always)]
-    fn dot_i8(self, mut acc: Self::I, w: Self::B, x: i32) -> Self::I {
+    fn mul_scales(self, a: Self::S, b: Self::S) -> Self::S {
+        self.mul_i32(a, b)
+    }
+    #[inline(always)]
+    fn dot_i8(self, acc: Self::I, w: Self::B, x: i32, scale: Self::S) -> Self::I {
         let x = x.to_le_bytes();
+        let mut sum = [0; 16];
         for r in 0..16 {
             for j in 0..4 {
-                acc[r] += i32::from(w[4 * r + j] as i8) * i32::from(x[j] as i8);
+                sum[r] += i32::from(w[4 * r + j] as i8) * i32::from(x[j] as i8);
             }
         }
-        acc
+        self.flush(acc, sum, scale)
     }
 }
