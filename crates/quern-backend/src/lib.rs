@@ -12,6 +12,7 @@ pub use quern_kernels::NUMERICS;
 pub use quern_kernels::attention::{AttendSegment, AttendShape};
 pub use quern_kernels::kv::{KvShape, KvType, PAGE_POSITIONS};
 pub use quern_kernels::norm::Activation;
+pub use quern_kernels::recurrent::{ConvShape, DeltaShape, KeyHeads};
 pub use quern_kernels::rope::{RopePairs, RopeShape};
 pub use tensor::{HostBytes, Tensor};
 
@@ -131,6 +132,39 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// `out[i] = x[rows[i]]` for rows of `cols` values.
     fn gather(&self, out: &mut Self::Buf, x: &Self::Buf, rows: &[u32], cols: usize);
 
+    /// `out = x` over `len` values.
+    fn copy(&self, out: &mut Self::Buf, x: &Self::Buf, len: usize);
+    /// Short causal convolution with SiLU of batch rows `rows` of x = [rows, channels], successive rows of the sequence
+    /// whose `state` = [taps - 1, channels] it is; weight = [taps, channels].
+    fn short_conv(
+        &self,
+        out: &mut Self::Buf,
+        x: &Self::Buf,
+        weight: &Self::Buf,
+        state: &mut Self::Buf,
+        shape: ConvShape,
+        rows: Range<usize>,
+    );
+    /// `alpha = exp(a softplus(alpha + dt_bias))`, `beta = sigmoid(beta)` over [rows, n_v_heads].
+    fn delta_gates(
+        &self,
+        alpha: &mut Self::Buf,
+        beta: &mut Self::Buf,
+        a: &Self::Buf,
+        dt_bias: &Self::Buf,
+        rows: usize,
+    );
+    /// The gated delta rule over batch rows `rows`, successive rows of the sequence whose `state` of
+    /// [`DeltaShape::state_len`] values it is.
+    fn delta_rule(
+        &self,
+        out: &mut Self::Buf,
+        inputs: DeltaRows<'_, Self>,
+        state: &mut Self::Buf,
+        shape: DeltaShape,
+        rows: Range<usize>,
+    );
+
     /// An empty page.
     fn page(&self, shape: KvShape) -> Self::Page;
     /// A page of the same content.
@@ -157,6 +191,16 @@ pub trait Backend: Send + Sync + Sized + 'static {
         self.rms_norm(scratch, x, norm.weight, norm.rows, norm.eps);
         self.linear(scratch, norm.rows, products)
     }
+}
+
+/// What a gated delta rule reads.
+pub struct DeltaRows<'a, B: Backend> {
+    /// [rows, channels]: queries, keys, values; queries and keys are normalised in place.
+    pub qkv: &'a mut B::Buf,
+    /// [rows, n_v_heads]: what the state is multiplied by.
+    pub decay: &'a B::Buf,
+    /// [rows, n_v_heads]: how much of the correction is written.
+    pub rate: &'a B::Buf,
 }
 
 /// The norm in front of a fused linear.

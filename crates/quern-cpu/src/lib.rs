@@ -4,15 +4,15 @@
 //! activations of the last input, so that products which share it convert it once.
 
 use quern_backend::{
-    Activation, AttendSegment, AttendShape, Backend, BackendError, Contract, KvShape, NUMERICS, Product,
-    RopeShape, Tensor, WeightUse,
+    Activation, AttendSegment, AttendShape, Backend, BackendError, Contract, ConvShape, DeltaRows,
+    DeltaShape, KvShape, NUMERICS, Product, RopeShape, Tensor, WeightUse,
 };
 use quern_kernels::activations::{Activations, Forms};
 use quern_kernels::isa::{IsaError, Level};
 use quern_kernels::kv::KvPage;
 use quern_kernels::linear::{PackedMatrix, linear};
 use quern_kernels::pool::Pool;
-use quern_kernels::{attention, formats, norm, rope};
+use quern_kernels::{attention, formats, norm, recurrent, rope};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -249,6 +249,47 @@ impl Backend for CpuBackend {
         for (out, row) in out.0.chunks_exact_mut(cols).zip(rows) {
             out.copy_from_slice(&x.0[*row as usize * cols..][..cols]);
         }
+    }
+
+    fn copy(&self, out: &mut CpuBuf, x: &CpuBuf, len: usize) {
+        out.0[..len].copy_from_slice(&x.0[..len]);
+    }
+
+    fn short_conv(
+        &self,
+        out: &mut CpuBuf,
+        x: &CpuBuf,
+        weight: &CpuBuf,
+        state: &mut CpuBuf,
+        shape: ConvShape,
+        rows: Range<usize>,
+    ) {
+        let part = rows.start * shape.channels..rows.end * shape.channels;
+        let (x, out) = (&x.0[part.clone()], &mut out.0[part]);
+        recurrent::short_conv(&self.pool, self.level, shape, &mut state.0, &weight.0, x, out);
+    }
+
+    fn delta_gates(&self, alpha: &mut CpuBuf, beta: &mut CpuBuf, a: &CpuBuf, dt_bias: &CpuBuf, rows: usize) {
+        let n = rows * a.0.len();
+        recurrent::delta_gates(&mut alpha.0[..n], &mut beta.0[..n], &a.0, &dt_bias.0);
+    }
+
+    fn delta_rule(
+        &self,
+        out: &mut CpuBuf,
+        inputs: DeltaRows<'_, Self>,
+        state: &mut CpuBuf,
+        shape: DeltaShape,
+        rows: Range<usize>,
+    ) {
+        let part = |n: usize| rows.start * n..rows.end * n;
+        let gates = recurrent::DeltaInputs {
+            decay: &inputs.decay.0[part(shape.n_v_heads)],
+            rate: &inputs.rate.0[part(shape.n_v_heads)],
+        };
+        let qkv = &mut inputs.qkv.0[part(shape.channels())];
+        let out = &mut out.0[part(shape.n_v_heads * shape.head_v_dim)];
+        recurrent::delta_rule(&self.pool, self.level, shape, &mut state.0, qkv, gates, out);
     }
 
     fn page(&self, shape: KvShape) -> KvPage {

@@ -17,6 +17,7 @@ pub mod linear;
 pub mod math;
 pub mod norm;
 pub mod pool;
+pub mod recurrent;
 pub mod rope;
 mod shared;
 pub mod vector;

@@ -94,6 +94,18 @@ pub fn silu(x: f32) -> f32 {
     x / (1.0 + exp(-x))
 }
 
+/// 1 / (1 + e^-x)
+#[inline(always)]
+pub fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
+/// ln(1 + e^x), and x itself above 20, where the two are the same float.
+#[inline]
+pub fn softplus(x: f32) -> f32 {
+    if x > 20.0 { x } else { libm::log1pf(exp(x)) }
+}
+
 pub(crate) const GELU_CUBIC: f32 = 0.044_715;
 /// 2 sqrt(2/pi)
 pub(crate) const GELU_SCALE: f32 = 1.595_769_2;

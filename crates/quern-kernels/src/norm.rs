@@ -73,13 +73,15 @@ impl Kernel for RmsNorm<'_> {
     }
 }
 
-/// The activation of a gated feed-forward.
+/// The activation of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// x sigmoid(x)
     Silu,
     /// GELU by its tanh approximation.
     GeluTanh,
+    /// The gate of an output: sigmoid(x) alone.
+    Sigmoid,
 }
 
 /// `out = act(gate) * up` (rule 8).
@@ -106,6 +108,7 @@ impl Kernel for ActMul<'_> {
     fn run<I: Isa>(self, isa: I) {
         match self.activation {
             Activation::Silu => self.apply(isa, |v| vector::silu(isa, v), math::silu),
+            Activation::Sigmoid => self.apply(isa, |v| vector::sigmoid(isa, v), math::sigmoid),
             Activation::GeluTanh => self.apply(isa, |v| vector::gelu_tanh(isa, v), math::gelu_tanh),
         }
     }

@@ -32,6 +32,12 @@ pub fn silu<I: Isa>(isa: I, x: I::F) -> I::F {
     x_over_one_plus_exp(isa, x, x)
 }
 
+/// [`crate::math::sigmoid`]
+#[inline(always)]
+pub fn sigmoid<I: Isa>(isa: I, x: I::F) -> I::F {
+    x_over_one_plus_exp(isa, isa.splat(1.0), x)
+}
+
 /// [`crate::math::gelu_tanh`]
 #[inline(always)]
 pub fn gelu_tanh<I: Isa>(isa: I, x: I::F) -> I::F {

@@ -37,6 +37,7 @@ enum Function {
     Exp,
     Silu,
     GeluTanh,
+    Sigmoid,
     Tanh,
     HalfRoundTrip,
 }
@@ -55,6 +56,7 @@ impl Kernel for Apply<'_> {
                 Function::Exp => vector::exp(isa, x),
                 Function::Silu => vector::silu(isa, x),
                 Function::GeluTanh => vector::gelu_tanh(isa, x),
+                Function::Sigmoid => vector::sigmoid(isa, x),
                 Function::Tanh => vector::tanh(isa, x),
                 Function::HalfRoundTrip => isa.load_f16(&lanes.map(math::f32_to_f16)),
             };
@@ -66,10 +68,11 @@ impl Kernel for Apply<'_> {
 #[test]
 fn functions_equal_their_scalar_form_on_every_level() {
     let x = floats();
-    let functions: [(Function, Scalar); 5] = [
+    let functions: [(Function, Scalar); 6] = [
         (Function::Exp, math::exp),
         (Function::Silu, math::silu),
         (Function::GeluTanh, math::gelu_tanh),
+        (Function::Sigmoid, math::sigmoid),
         (Function::Tanh, math::tanh),
         (Function::HalfRoundTrip, |x| math::f16_to_f32(math::f32_to_f16(x))),
     ];
@@ -99,6 +102,8 @@ fn functions_are_close_to_f64() {
         let gelu =
             0.5 * wide * (1.0 + libm::tanh(0.797_884_560_802_865_4 * (wide + 0.044715 * wide.powi_exact())));
         near("gelu", math::gelu_tanh(x), gelu, 2e-6, 2e-7);
+        near("sigmoid", math::sigmoid(x), 1.0 / (1.0 + libm::exp(-wide)), 4e-7, 1e-37);
+        near("softplus", math::softplus(x), wide.max(0.0) + libm::log1p(libm::exp(-wide.abs())), 4e-7, 1e-37);
         near("tanh", math::tanh(x), libm::tanh(wide), 2e-7, 2e-7);
     }
 }
@@ -228,9 +233,11 @@ fn gates_and_caps_equal_their_scalar_form() {
     let pool = Pool::new(3);
     let (gate, up) = (ramp(40_003, 20.0), ramp(40_003, 2.0));
     for level in Level::available() {
-        for (activation, scalar) in
-            [(Activation::Silu, math::silu as Scalar), (Activation::GeluTanh, math::gelu_tanh)]
-        {
+        for (activation, scalar) in [
+            (Activation::Silu, math::silu as Scalar),
+            (Activation::GeluTanh, math::gelu_tanh),
+            (Activation::Sigmoid, math::sigmoid),
+        ] {
             let mut out = vec![0.0; gate.len()];
             act_mul(&pool, level, activation, &mut out, &gate, &up);
             assert!(out.iter().zip(gate.iter().zip(&up)).all(|(o, (g, u))| same(*o, scalar(*g) * u)));

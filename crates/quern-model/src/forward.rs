@@ -1,11 +1,13 @@
 //! The forward pass: one for prefill, decode and scoring, and for every family.
 
-use crate::load::{Linear, Model};
+use crate::delta_net::{DeltaBuffers, DeltaPass};
+use crate::load::{Attention, Linear, MixerWeights, Model};
 use crate::spec::{AttentionSpec, FeedForward, Mixer};
-use crate::state::{State, States};
+use crate::state::States;
 use crate::{DenseSpec, ModelError};
 use quern_backend::{
-    AttendSegment, AttendShape, Backend, Batch, NormShape, PAGE_POSITIONS, Product, RopeShape, SeqId, Want,
+    Activation, AttendSegment, AttendShape, Backend, Batch, NormShape, PAGE_POSITIONS, Product, RopeShape,
+    SeqId, Want,
 };
 use std::borrow::Cow;
 
@@ -26,6 +28,9 @@ pub struct Workspace<B: Backend> {
     v: B::Buf,
     /// [rows, n_heads, head_dim]
     attended: B::Buf,
+    /// [rows, n_heads, head_dim]: the gate of what is attended, and what passes it.
+    attention_gate: [B::Buf; 2],
+    delta_net: Option<DeltaBuffers<B>>,
     /// [rows, width], three times.
     gate: B::Buf,
     up: B::Buf,
@@ -38,22 +43,24 @@ pub struct Workspace<B: Backend> {
 }
 
 /// Rows of one sequence in a batch.
-struct Rows {
-    seq: SeqId,
-    first_row: usize,
-    positions: Vec<u32>,
+pub(crate) struct Rows {
+    pub(crate) seq: SeqId,
+    pub(crate) first_row: usize,
+    pub(crate) positions: Vec<u32>,
 }
 
 impl<B: Backend> Workspace<B> {
     /// Buffers for batches of up to `rows` rows.
     pub fn new(model: &Model<B>, rows: usize) -> Workspace<B> {
         let spec = &model.spec;
-        let (mut q, mut kv, mut width) = (0, 0, 0);
+        let (mut q, mut kv, mut gate, mut width) = (0, 0, 0, 0);
         for layer in &spec.layers {
-            let Mixer::Attention(a) = &layer.mixer;
             let FeedForward::Dense(dense) = &layer.feed_forward;
-            q = q.max(a.n_heads * a.head_dim);
-            kv = kv.max(a.n_kv_heads * a.head_dim);
+            if let Mixer::Attention(a) = &layer.mixer {
+                q = q.max(a.n_heads * a.head_dim);
+                kv = kv.max(a.n_kv_heads * a.head_dim);
+                gate = if a.output_gate { q } else { gate };
+            }
             width = width.max(dense.width);
         }
         let alloc = |cols: usize| model.backend.alloc(rows * cols);
@@ -66,6 +73,8 @@ impl<B: Backend> Workspace<B> {
             k: [alloc(kv), alloc(kv)],
             v: alloc(kv),
             attended: alloc(q),
+            attention_gate: [alloc(gate), alloc(gate)],
+            delta_net: DeltaBuffers::new(&*model.backend, spec, rows),
             gate: alloc(width),
             up: alloc(width),
             gated: alloc(width),
@@ -83,7 +92,8 @@ impl<B: Backend> Workspace<B> {
 
 impl<B: Backend> Model<B> {
     /// Runs a batch: its rows join their sequences' states, and the rows that want logits get them, in row order, in
-    /// the workspace. On an error no state has advanced.
+    /// the workspace. On an error no state has advanced; one with recurrent layers, which cannot take rows back, is refused
+    /// from then on until it is truncated to nothing.
     pub fn forward(
         &self,
         ws: &mut Workspace<B>,
@@ -91,6 +101,25 @@ impl<B: Backend> Model<B> {
         states: &mut States<B>,
     ) -> Result<(), ModelError> {
         let segments = self.check(batch, states)?;
+        let done = self.layers(ws, batch, &segments, states).and_then(|()| self.head(ws, batch));
+        for segment in &segments {
+            let state = states.get_mut(segment.seq)?;
+            match done {
+                Ok(()) => state.advance(segment.positions.len()),
+                Err(_) => state.fail(),
+            }
+        }
+        done
+    }
+
+    /// All layers: the residual stream of the batch, and its sequences' states.
+    fn layers(
+        &self,
+        ws: &mut Workspace<B>,
+        batch: &Batch,
+        segments: &[Rows],
+        states: &mut States<B>,
+    ) -> Result<(), ModelError> {
         let rows = batch.rows();
         if rows > ws.rows {
             *ws = Workspace::new(self, rows);
@@ -106,16 +135,23 @@ impl<B: Backend> Model<B> {
             backend.write(table, &values);
         }
         for (l, layer) in self.layers.iter().enumerate() {
-            let Mixer::Attention(attention) = &spec.layers[l].mixer;
             let FeedForward::Dense(dense) = &spec.layers[l].feed_forward;
-            self.attention(ws, l, attention, rows, &segments, states)?;
+            match (&spec.layers[l].mixer, &layer.mixer) {
+                (Mixer::Attention(spec), MixerWeights::Attention(weights)) => {
+                    self.attention(ws, (l, spec, weights), rows, segments, states)?;
+                }
+                (Mixer::DeltaNet(spec), MixerWeights::DeltaNet(weights)) => {
+                    let Some(buffers) = &mut ws.delta_net else { unreachable!("made for this spec") };
+                    let norm_eps = self.spec.norm_eps;
+                    backend.rms_norm(&mut ws.normed, &ws.x, &layer.attention_norm, rows, norm_eps);
+                    let pass = DeltaPass { backend, layer: l, spec, weights, rows, norm_eps };
+                    pass.run(buffers, &ws.normed, &mut ws.block, segments, states)?;
+                }
+                _ => unreachable!("weights are bound by the spec"),
+            }
             self.join(ws, layer.post_attention_norm.as_ref(), rows);
             self.dense(ws, l, dense, rows)?;
             self.join(ws, layer.post_feed_forward_norm.as_ref(), rows);
-        }
-        self.head(ws, batch)?;
-        for segment in &segments {
-            states.get_mut(segment.seq)?.advance(segment.positions.len());
         }
         Ok(())
     }
@@ -126,6 +162,10 @@ impl<B: Backend> Model<B> {
         let mut segments: Vec<Rows> = Vec::with_capacity(batch.segments.len());
         for segment in &batch.segments {
             let state = states.get(segment.seq)?;
+            if state.is_lost() {
+                let reason = "lost its recurrent state in a batch that failed: it must begin again".into();
+                return Err(ModelError::Sequence { seq: segment.seq.0, reason });
+            }
             let sequence = |reason: String| Err(ModelError::Sequence { seq: segment.seq.0, reason });
             if segment.first_pos as usize != state.len() {
                 return sequence(format!(
@@ -155,8 +195,7 @@ impl<B: Backend> Model<B> {
     fn attention(
         &self,
         ws: &mut Workspace<B>,
-        l: usize,
-        spec: &AttentionSpec,
+        (l, spec, weights): (usize, &AttentionSpec, &Attention<B>),
         rows: usize,
         segments: &[Rows],
         states: &mut States<B>,
@@ -164,11 +203,12 @@ impl<B: Backend> Model<B> {
         let backend = &*self.backend;
         let layer = &self.layers[l];
         let in_layer = |source| ModelError::Layer { layer: l, source };
-        let weights = &layer.attention;
+        let [gate, gated] = &mut ws.attention_gate;
         let [q, normed_q] = &mut ws.q;
         let [k, normed_k] = &mut ws.k;
         let norm = NormShape { weight: &layer.attention_norm, rows, eps: self.spec.norm_eps };
-        let mut products = [weights.q.product(q), weights.k.product(k), weights.v.product(&mut ws.v)];
+        let mut products = vec![weights.q.product(q), weights.k.product(k), weights.v.product(&mut ws.v)];
+        products.extend(weights.gate.as_ref().map(|weight| weight.product(gate)));
         backend.norm_linear(&mut ws.normed, &ws.x, norm, &mut products).map_err(in_layer)?;
 
         let (q, k) = match (&weights.q_norm, &weights.k_norm) {
@@ -186,7 +226,7 @@ impl<B: Backend> Model<B> {
         backend.rope(k, &ws.tables[spec.rope], rows, turn(spec.n_kv_heads));
 
         for segment in segments {
-            let State::Kv(kv) = &mut states.get_mut(segment.seq)?.layers[l];
+            let kv = states.get_mut(segment.seq)?.layers[l].kv_mut();
             let mut row = segment.first_row;
             let mut position = segment.positions[0] as usize;
             let end = position + segment.positions.len();
@@ -199,7 +239,7 @@ impl<B: Backend> Model<B> {
         }
         let mut attended = Vec::with_capacity(segments.len());
         for segment in segments {
-            let State::Kv(kv) = &states.get(segment.seq)?.layers[l];
+            let kv = states.get(segment.seq)?.layers[l].kv();
             attended.push(AttendSegment {
                 pages: kv.pages(),
                 first_row: segment.first_row,
@@ -215,7 +255,14 @@ impl<B: Backend> Model<B> {
             window: spec.window,
         };
         backend.attend(&mut ws.attended, q, shape, &attended);
-        backend.linear(&ws.attended, rows, &mut [weights.output.product(&mut ws.block)]).map_err(in_layer)
+        let attended = if weights.gate.is_some() {
+            let len = rows * spec.n_heads * spec.head_dim;
+            backend.act_mul(Activation::Sigmoid, gated, gate, &ws.attended, len);
+            &*gated
+        } else {
+            &ws.attended
+        };
+        backend.linear(attended, rows, &mut [weights.output.product(&mut ws.block)]).map_err(in_layer)
     }
 
     /// `block = W_down (act(W_gate h) * (W_up h))` of the normed residual stream h.
@@ -285,7 +332,7 @@ impl<B: Backend> Model<B> {
 }
 
 impl<B: Backend> Linear<B> {
-    fn product<'a>(&'a self, out: &'a mut B::Buf) -> Product<'a, B> {
+    pub(crate) fn product<'a>(&'a self, out: &'a mut B::Buf) -> Product<'a, B> {
         Product { weight: &self.weight, bias: self.bias.as_ref(), out }
     }
 }

@@ -4,7 +4,7 @@ use crate::ModelError;
 use quern_backend::RopePairs;
 use quern_gguf::{Gguf, GgufError, Metadata, TensorInfo, Value};
 
-use crate::spec::{RopeScaling, RopeSpec};
+use crate::spec::{RopeScaling, RopeSpec, SpecLimits};
 
 /// A file as a family sees it.
 pub struct Header<'a> {
@@ -48,6 +48,19 @@ impl<'a> Header<'a> {
         Ok(self.metadata().opt_u32(&self.key(name))?.map(|n| n as usize))
     }
 
+    /// Layers that a token goes through: `block_count` without the layers behind them that predict further tokens.
+    pub fn n_layers(&self) -> Result<usize, ModelError> {
+        let all = self.count("block_count")?;
+        let most = SpecLimits::DEFAULT.layers;
+        if all > most {
+            return self.refuse(format!("block_count is {all}, more than {most}"));
+        }
+        match self.opt_count("nextn_predict_layers")?.unwrap_or(0) {
+            ahead if ahead < all => Ok(all - ahead),
+            ahead => self.refuse(format!("nextn_predict_layers is {ahead} of {all} layers")),
+        }
+    }
+
     /// A count of layer `layer`: one for all, or an array of one for each.
     pub fn layer_count(
         &self,
@@ -60,17 +73,40 @@ impl<'a> Header<'a> {
 
     /// Which layers slide, where the file says: a flag for each layer, or a period whose last layer does not (R47).
     pub fn sliding_layers(&self, n_layers: usize, default_period: usize) -> Result<Vec<bool>, ModelError> {
-        let key = self.key("attention.sliding_window_pattern");
-        if let Some(Value::Array(_)) = self.metadata().get(&key) {
-            let flags = self.metadata().bools(&key)?;
-            return match flags.len() == n_layers {
-                true => Ok(flags.into_owned()),
-                false => self.refuse(format!("{key} has {} flags for {n_layers} layers", flags.len())),
-            };
+        const NAME: &str = "attention.sliding_window_pattern";
+        if let Some(flags) = self.layer_flags(NAME, n_layers)? {
+            return Ok(flags);
         }
+        let key = self.key(NAME);
         match self.metadata().opt_u32(&key)?.map_or(default_period, |n| n as usize) {
             0 => self.refuse(format!("{key} is 0")),
             period => Ok((1..=n_layers).map(|l| !l.is_multiple_of(period)).collect()),
+        }
+    }
+
+    /// Which layers are recurrent: a flag for each layer, or all but every `full_attention_interval`-th.
+    pub fn recurrent_layers(
+        &self,
+        n_layers: usize,
+        default_interval: usize,
+    ) -> Result<Vec<bool>, ModelError> {
+        if let Some(flags) = self.layer_flags("attention.recurrent_layers", n_layers)? {
+            return Ok(flags);
+        }
+        match self.opt_count("full_attention_interval")?.unwrap_or(default_interval) {
+            0 => self.refuse(format!("{} is 0", self.key("full_attention_interval"))),
+            interval => Ok((1..=n_layers).map(|l| !l.is_multiple_of(interval)).collect()),
+        }
+    }
+
+    /// A flag for each layer, where the file has an array of them.
+    fn layer_flags(&self, name: &str, n_layers: usize) -> Result<Option<Vec<bool>>, ModelError> {
+        let key = self.key(name);
+        let Some(Value::Array(_)) = self.metadata().get(&key) else { return Ok(None) };
+        let flags = self.metadata().bools(&key)?;
+        match flags.len() == n_layers {
+            true => Ok(Some(flags.into_owned())),
+            false => self.refuse(format!("{key} has {} flags for {n_layers} layers", flags.len())),
         }
     }
 
@@ -113,7 +149,7 @@ impl<'a> Header<'a> {
 
     /// Settings that change the answer and that no family built so far honours: refused where they are set.
     pub fn refuse_unbuilt(&self) -> Result<(), ModelError> {
-        for name in ["expert_count", "expert_used_count", "nextn_predict_layers"] {
+        for name in ["expert_count", "expert_used_count"] {
             if self.opt_count(name)?.is_some_and(|n| n > 0) {
                 return self.refuse(format!("{} is set: such models cannot be run yet", self.key(name)));
             }

@@ -4,6 +4,7 @@
 //! family: [`Model::load`] binds the weights that the spec asks for, [`Model::forward`] runs a batch. Nothing here knows
 //! of requests, text or sampling.
 
+mod delta_net;
 mod error;
 mod families;
 mod forward;
@@ -19,7 +20,7 @@ pub use forward::Workspace;
 pub use header::Header;
 pub use load::Model;
 pub use spec::{
-    AttentionSpec, DenseSpec, FeedForward, LayerSpec, Mixer, ModelSpec, NormPlacement, RopeScaling, RopeSpec,
-    SpecLimits,
+    AttentionSpec, DeltaNetSpec, DenseSpec, FeedForward, LayerSpec, Mixer, ModelSpec, NormPlacement,
+    RopeScaling, RopeSpec, SpecLimits,
 };
-pub use state::{SequenceState, State, States};
+pub use state::{RecurrentState, SequenceState, State, States};

@@ -1,8 +1,9 @@
 //! Binding: the weights that a spec asks for, by name, each checked against the shape it must have.
 
+use crate::delta_net::DeltaNet;
 use crate::rope::RopeAngles;
 use crate::spec::{AttentionSpec, DenseSpec, FeedForward, LayerSpec, Mixer, ModelSpec, NormPlacement};
-use crate::{ModelError, SequenceState};
+use crate::{Header, ModelError, SequenceState};
 use quern_backend::{Backend, HostBytes, KvType, Tensor, WeightUse};
 use quern_gguf::{Gguf, TensorInfo};
 use std::collections::HashSet;
@@ -22,7 +23,7 @@ pub struct Model<B: Backend> {
 
 /// The weights of a layer.
 pub(crate) struct Layer<B: Backend> {
-    pub(crate) attention: Attention<B>,
+    pub(crate) mixer: MixerWeights<B>,
     pub(crate) feed_forward: Dense<B>,
     pub(crate) attention_norm: B::Buf,
     pub(crate) post_attention_norm: Option<B::Buf>,
@@ -30,8 +31,16 @@ pub(crate) struct Layer<B: Backend> {
     pub(crate) post_feed_forward_norm: Option<B::Buf>,
 }
 
+/// The weights of what mixes positions.
+pub(crate) enum MixerWeights<B: Backend> {
+    Attention(Attention<B>),
+    DeltaNet(DeltaNet<B>),
+}
+
 pub(crate) struct Attention<B: Backend> {
     pub(crate) q: Linear<B>,
+    /// The gate of what is attended.
+    pub(crate) gate: Option<Linear<B>>,
     pub(crate) k: Linear<B>,
     pub(crate) v: Linear<B>,
     pub(crate) output: Linear<B>,
@@ -76,6 +85,16 @@ impl HostBytes for MappedTensor {
     }
 }
 
+/// Rows picked from a tensor.
+struct OwnedTensor(Vec<u8>);
+
+impl HostBytes for OwnedTensor {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+    fn release(&self) {}
+}
+
 /// A small float tensor as host values.
 pub(crate) fn vector(file: &Gguf, tensor: &TensorInfo) -> Result<Vec<f32>, ModelError> {
     let n = tensor.n_elements() as usize;
@@ -92,10 +111,12 @@ pub(crate) fn vector(file: &Gguf, tensor: &TensorInfo) -> Result<Vec<f32>, Model
 }
 
 /// Finds tensors, checks shapes, and remembers what was used.
-struct Binder<'a, B: Backend> {
+pub(crate) struct Binder<'a, B: Backend> {
     backend: &'a B,
     file: &'a Arc<Gguf>,
     used: HashSet<String>,
+    /// Layers behind the last that predict further tokens.
+    n_ahead: usize,
     progress: &'a mut dyn FnMut(u64, u64),
     done: u64,
     total: u64,
@@ -111,6 +132,14 @@ impl<B: Backend> Binder<'_, B> {
         Ok(info.clone())
     }
 
+    fn find_matrix(&mut self, name: &str, n_rows: usize, n_cols: usize) -> Result<TensorInfo, ModelError> {
+        let info = self.find(name)?;
+        if info.dims.len() != 2 || info.row_len() != n_cols as u64 || info.n_rows() != n_rows as u64 {
+            return Err(shape_error(&info, &[n_cols, n_rows]));
+        }
+        Ok(info)
+    }
+
     fn matrix(
         &mut self,
         name: &str,
@@ -118,29 +147,69 @@ impl<B: Backend> Binder<'_, B> {
         n_cols: usize,
         uses: WeightUse,
     ) -> Result<B::Weight, ModelError> {
-        let info = self.find(name)?;
-        if info.dims.len() != 2 || info.row_len() != n_cols as u64 || info.n_rows() != n_rows as u64 {
-            return Err(shape_error(&info, &[n_cols, n_rows]));
-        }
+        let info = self.find_matrix(name, n_rows, n_cols)?;
         let (name, ty) = (info.name.clone(), info.ty);
         let data = Arc::new(MappedTensor { file: self.file.clone(), info });
         let tensor = Tensor { name, ty, n_rows, n_cols, data };
         Ok(self.backend.weight(&tensor, uses)?)
     }
 
-    fn vector(&mut self, name: &str, len: usize) -> Result<B::Buf, ModelError> {
+    /// A matrix whose rows hold two in turn, `part` rows of the first and `part` of the second: both, apart.
+    fn interleaved(
+        &mut self,
+        name: &str,
+        part: usize,
+        n_rows: usize,
+        n_cols: usize,
+    ) -> Result<[Linear<B>; 2], ModelError> {
+        let info = self.find_matrix(name, 2 * n_rows, n_cols)?;
+        let bytes = self.file.data(&info);
+        let part_bytes = bytes.len() / (2 * n_rows) * part;
+        let weight = |half: usize| {
+            let rows = bytes.chunks_exact(part_bytes).skip(half).step_by(2).flatten().copied();
+            let data = Arc::new(OwnedTensor(rows.collect()));
+            let tensor = Tensor { name: info.name.clone(), ty: info.ty, n_rows, n_cols, data };
+            let weight = self.backend.weight(&tensor, WeightUse::Linear)?;
+            Ok::<_, ModelError>(Linear { weight, bias: None })
+        };
+        Ok([weight(0)?, weight(1)?])
+    }
+
+    fn buffer(&self, values: &[f32]) -> B::Buf {
+        let mut buf = self.backend.alloc(values.len());
+        self.backend.write(&mut buf, values);
+        buf
+    }
+
+    pub(crate) fn vector(&mut self, name: &str, len: usize) -> Result<B::Buf, ModelError> {
         let info = self.find(name)?;
         if info.n_elements() != len as u64 {
             return Err(shape_error(&info, &[len]));
         }
+        Ok(self.buffer(&vector(self.file, &info)?))
+    }
+
+    /// A small float matrix, column by column.
+    pub(crate) fn transposed(
+        &mut self,
+        name: &str,
+        n_rows: usize,
+        n_cols: usize,
+    ) -> Result<B::Buf, ModelError> {
+        let info = self.find_matrix(name, n_rows, n_cols)?;
         let values = vector(self.file, &info)?;
-        let mut buf = self.backend.alloc(len);
-        self.backend.write(&mut buf, &values);
-        Ok(buf)
+        let columns = (0..n_cols).flat_map(|c| values.iter().skip(c).step_by(n_cols).copied());
+        Ok(self.buffer(&columns.collect::<Vec<_>>()))
+    }
+
+    /// The vector of the first of these names that the file has.
+    fn first_vector(&mut self, names: &[String], len: usize) -> Result<B::Buf, ModelError> {
+        let name = names.iter().find(|name| self.file.tensor(name).is_some()).unwrap_or(&names[0]);
+        self.vector(name, len)
     }
 
     /// `NAME.weight`, and `NAME.bias` where the spec has one.
-    fn linear(
+    pub(crate) fn linear(
         &mut self,
         name: &str,
         n_rows: usize,
@@ -154,7 +223,6 @@ impl<B: Backend> Binder<'_, B> {
 
     fn layer(&mut self, l: usize, spec: &LayerSpec, hidden: usize) -> Result<Layer<B>, ModelError> {
         let name = |part: &str| format!("blk.{l}.{part}");
-        let Mixer::Attention(a) = &spec.mixer;
         let FeedForward::Dense(dense) = &spec.feed_forward;
         let sandwich = spec.norms == NormPlacement::Sandwich;
         let mut after = |part: &str| sandwich.then(|| self.vector(&name(part), hidden)).transpose();
@@ -163,9 +231,18 @@ impl<B: Backend> Binder<'_, B> {
         Ok(Layer {
             attention_norm: self.vector(&name("attn_norm.weight"), hidden)?,
             post_attention_norm,
-            feed_forward_norm: self.vector(&name("ffn_norm.weight"), hidden)?,
+            // Qwen 3.5 files give the norm in front of the feed-forward the name that others give the one after the mixer.
+            feed_forward_norm: match spec.norms {
+                NormPlacement::Pre => {
+                    self.first_vector(&["ffn_norm.weight", "post_attention_norm.weight"].map(name), hidden)?
+                }
+                NormPlacement::Sandwich => self.vector(&name("ffn_norm.weight"), hidden)?,
+            },
             post_feed_forward_norm,
-            attention: self.attention(&name, a, hidden)?,
+            mixer: match &spec.mixer {
+                Mixer::Attention(a) => MixerWeights::Attention(self.attention(&name, a, hidden)?),
+                Mixer::DeltaNet(d) => MixerWeights::DeltaNet(DeltaNet::bind(self, &name, d, hidden)?),
+            },
             feed_forward: self.dense(&name, dense, hidden)?,
         })
     }
@@ -179,8 +256,15 @@ impl<B: Backend> Binder<'_, B> {
         let (q, kv) = (a.n_heads * a.head_dim, a.n_kv_heads * a.head_dim);
         let mut norm = |part: &str| a.qk_norm.then(|| self.vector(&name(part), a.head_dim)).transpose();
         let (q_norm, k_norm) = (norm("attn_q_norm.weight")?, norm("attn_k_norm.weight")?);
+        let (query, gate) = if a.output_gate {
+            let [query, gate] = self.interleaved(&name("attn_q.weight"), a.head_dim, q, hidden)?;
+            (query, Some(gate))
+        } else {
+            (self.linear(&name("attn_q"), q, hidden, a.qkv_bias)?, None)
+        };
         Ok(Attention {
-            q: self.linear(&name("attn_q"), q, hidden, a.qkv_bias)?,
+            q: query,
+            gate,
             k: self.linear(&name("attn_k"), kv, hidden, a.qkv_bias)?,
             v: self.linear(&name("attn_v"), kv, hidden, a.qkv_bias)?,
             output: self.linear(&name("attn_output"), hidden, q, a.output_bias)?,
@@ -202,10 +286,16 @@ impl<B: Backend> Binder<'_, B> {
         })
     }
 
-    /// A tensor left over would mean that the file is another model than the one that runs.
+    /// A tensor left over would mean that the file is another model than the one that runs. Layers behind the last that
+    /// predict further tokens ([`Header::n_layers`](crate::Header::n_layers)) are not run.
     fn refuse_unused(&self, spec: &ModelSpec) -> Result<(), ModelError> {
-        let unused: Vec<_> =
-            self.file.tensors().iter().map(|t| t.name.as_str()).filter(|n| !self.used.contains(*n)).collect();
+        let predicts = |name: &str| {
+            let layer =
+                name.strip_prefix("blk.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
+            layer.is_some_and(|l| (spec.layers.len()..spec.layers.len() + self.n_ahead).contains(&l))
+        };
+        let names = self.file.tensors().iter().map(|t| t.name.as_str());
+        let unused: Vec<_> = names.filter(|n| !self.used.contains(*n) && !predicts(n)).collect();
         if unused.is_empty() {
             return Ok(());
         }
@@ -238,6 +328,7 @@ impl<B: Backend> Model<B> {
             backend: &*backend,
             file,
             used: HashSet::new(),
+            n_ahead: Header::new(file)?.opt_count("nextn_predict_layers")?.unwrap_or(0),
             progress,
             done: 0,
             total: file.tensors().iter().map(|t| t.n_bytes).sum(),
@@ -269,18 +360,22 @@ impl<B: Backend> Model<B> {
 
     /// An empty sequence of at most `context` positions.
     pub fn sequence(&self, kv: KvType, context: usize) -> SequenceState<B> {
-        SequenceState::new(&self.spec, kv, context)
+        SequenceState::new(&*self.backend, &self.spec, kv, context)
     }
 
     /// Bytes of weights on the device, beside the mapped file.
     pub fn weight_bytes(&self) -> usize {
         let bytes = |w: &B::Weight| self.backend.weight_bytes(w);
         let of_layer = |l: &Layer<B>| {
-            let (a, f) = (&l.attention, &l.feed_forward);
-            [&a.q, &a.k, &a.v, &a.output, &f.gate, &f.up, &f.down]
-                .into_iter()
-                .map(|l| bytes(&l.weight))
-                .sum::<usize>()
+            let mixer: Vec<_> = match &l.mixer {
+                MixerWeights::Attention(a) => {
+                    [&a.q, &a.k, &a.v, &a.output].into_iter().chain(&a.gate).collect()
+                }
+                MixerWeights::DeltaNet(d) => d.linears().into(),
+            };
+            let f = &l.feed_forward;
+            let linears = mixer.into_iter().chain([&f.gate, &f.up, &f.down]);
+            linears.map(|l| bytes(&l.weight)).sum::<usize>()
         };
         bytes(&self.embedding)
             + self.head.as_ref().map_or(0, bytes)

@@ -99,6 +99,12 @@ fn odd_widths() {
 }
 
 #[test]
+fn recurrent_layers() {
+    tiny("qwen35", 127, [0xbb1e_4bef_f21a_0a37, 0xbb1e_4bef_f21a_0a37]);
+    tiny("qwen35-keys", 127, [0x9a45_a691_a09c_14b0, 0x9a45_a691_a09c_14b0]);
+}
+
+#[test]
 fn every_format() {
     tiny("quant-32", 261, [0xe03d_0fc2_3de6_1301, 0x1992_e437_7c46_217a]);
     tiny("quant-256", 261, [0xd29a_b76c_858c_31d6, 0x8ffb_609b_6f82_6507]);

@@ -50,6 +50,10 @@ oracles! {
     gemma3_keys "gemma3-keys";
     // R22: the scale of the 62-layer model is by hidden/n_heads.
     gemma3_62_layers "gemma3-62-layers";
+    qwen2 "qwen2";
+    qwen3 "qwen3";
+    qwen35 "qwen35";
+    qwen35_keys "qwen35-keys";
     // Every format, with the reference computed over the weights as the gguf package decodes them.
     quantised_blocks_of_32 "quant-32";
     quantised_blocks_of_256 "quant-256";

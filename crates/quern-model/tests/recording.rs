@@ -9,7 +9,7 @@ use quern_backend::*;
 use quern_cpu::{CpuBackend, CpuBuf, CpuWeight};
 use quern_gguf::Gguf;
 use quern_kernels::kv::KvPage;
-use quern_model::{Model, States, Workspace};
+use quern_model::{Mixer, Model, States, Workspace};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -68,7 +68,7 @@ impl Backend for Recording {
         rows: usize,
         products: &mut [Product<'_, Self>],
     ) -> Result<(), BackendError> {
-        self.note(["", "linear", "linear 2", "linear 3"][products.len()]);
+        self.note(["", "linear", "linear 2", "linear 3", "linear 4"][products.len()]);
         let mut products: Vec<_> = products
             .iter_mut()
             .map(|p| Product::<CpuBackend> {
@@ -103,6 +103,38 @@ impl Backend for Recording {
         self.note("gather");
         self.inner.gather(&mut out.0, &x.0, rows, cols);
     }
+    fn copy(&self, out: &mut Hidden, x: &Hidden, len: usize) {
+        self.note("copy");
+        self.inner.copy(&mut out.0, &x.0, len);
+    }
+    fn short_conv(
+        &self,
+        out: &mut Hidden,
+        x: &Hidden,
+        weight: &Hidden,
+        state: &mut Hidden,
+        shape: ConvShape,
+        rows: Range<usize>,
+    ) {
+        self.note("short_conv");
+        self.inner.short_conv(&mut out.0, &x.0, &weight.0, &mut state.0, shape, rows);
+    }
+    fn delta_gates(&self, alpha: &mut Hidden, beta: &mut Hidden, a: &Hidden, dt_bias: &Hidden, rows: usize) {
+        self.note("delta_gates");
+        self.inner.delta_gates(&mut alpha.0, &mut beta.0, &a.0, &dt_bias.0, rows);
+    }
+    fn delta_rule(
+        &self,
+        out: &mut Hidden,
+        inputs: DeltaRows<'_, Self>,
+        state: &mut Hidden,
+        shape: DeltaShape,
+        rows: Range<usize>,
+    ) {
+        self.note("delta_rule");
+        let inputs = DeltaRows { qkv: &mut inputs.qkv.0, decay: &inputs.decay.0, rate: &inputs.rate.0 };
+        self.inner.delta_rule(&mut out.0, inputs, &mut state.0, shape, rows);
+    }
     fn page(&self, shape: KvShape) -> KvPage {
         self.inner.page(shape)
     }
@@ -135,9 +167,31 @@ fn the_forward_pass_is_made_of_the_traits_operations() {
         "norm", "linear 3", "norm", "norm", "rope", "rope", "store_kv", "attend", "linear", "norm", "add",
         "norm", "linear 2", "act_mul", "linear", "norm", "add",
     ];
-    for (name, layer) in
-        [("tiny/llama-full.gguf", &layer_llama[..]), ("tiny/gemma3-window.gguf", &layer_gemma3[..])]
-    {
+    let layer_gated = [
+        "norm", "linear 4", "norm", "norm", "rope", "rope", "store_kv", "attend", "act_mul", "linear", "add",
+        "norm", "linear 2", "act_mul", "linear", "add",
+    ];
+    let layer_delta_net = [
+        "norm",
+        "linear 4",
+        "delta_gates",
+        "short_conv",
+        "delta_rule",
+        "norm",
+        "act_mul",
+        "linear",
+        "add",
+        "norm",
+        "linear 2",
+        "act_mul",
+        "linear",
+        "add",
+    ];
+    for (name, attention) in [
+        ("tiny/llama-full.gguf", &layer_llama[..]),
+        ("tiny/gemma3-window.gguf", &layer_gemma3[..]),
+        ("tiny/qwen35.gguf", &layer_gated[..]),
+    ] {
         let run = Run::default();
         let recording = Arc::new(Recording { inner: backend(run), calls: Mutex::default() });
         let file = Arc::new(Gguf::open(fixture(name)).unwrap());
@@ -148,7 +202,10 @@ fn the_forward_pass_is_made_of_the_traits_operations() {
         recording.calls.lock().unwrap().clear();
         model.forward(&mut ws, &Batch::single(SEQ, &[1, 2, 3], 0, Want::Last), &mut states).unwrap();
         let mut expected = vec!["embed"];
-        model.spec().layers.iter().for_each(|_| expected.extend(layer));
+        model.spec().layers.iter().for_each(|layer| match layer.mixer {
+            Mixer::Attention(_) => expected.extend(attention),
+            Mixer::DeltaNet(_) => expected.extend(layer_delta_net),
+        });
         expected.extend(["gather", "norm", "linear"]);
         assert_eq!(*recording.calls.lock().unwrap(), expected, "{name}");
 

@@ -39,8 +39,10 @@ fn ids(n: usize, n_vocab: usize, step: usize) -> Vec<u32> {
     (0..n).map(|i| ((i * step + 3) % n_vocab) as u32).collect()
 }
 
-/// Both a full and a windowed model; prompts that cross pages.
-const MODELS: [&str; 2] = ["tiny/llama-plain.gguf", "tiny/gemma3-window.gguf"];
+/// A full model and a windowed one; prompts that cross pages.
+const ATTENTION: [&str; 2] = ["tiny/llama-plain.gguf", "tiny/gemma3-window.gguf"];
+/// Those, and hybrids of recurrent and full layers.
+const MODELS: [&str; 4] = [ATTENTION[0], ATTENTION[1], "tiny/qwen35.gguf", "tiny/qwen35-keys.gguf"];
 
 #[test]
 fn a_fork_goes_its_own_way_and_leaves_the_other_alone() {
@@ -50,7 +52,7 @@ fn a_fork_goes_its_own_way_and_leaves_the_other_alone() {
         let prompt = ids(300, n_vocab, 7);
         let (a, b) = (ids(30, n_vocab, 11), ids(30, n_vocab, 13));
         bench.feed(SEQ, &prompt);
-        let fork = bench.states.get(SEQ).unwrap().fork();
+        let fork = bench.states.get(SEQ).unwrap().fork(bench.model.backend());
         bench.states.insert(SeqId(2), fork);
         let mut got = Vec::new();
         for i in 0..30 {
@@ -72,14 +74,15 @@ fn a_fork_goes_its_own_way_and_leaves_the_other_alone() {
 
 #[test]
 fn going_back_gives_the_same_bits_as_never_having_gone_on() {
-    for name in MODELS {
+    for name in ATTENTION {
         let mut bench = Bench::new(name, 700);
+        let backend = bench.model.backend().clone();
         let n_vocab = bench.model.spec().n_vocab;
         bench.feed(SEQ, &ids(270, n_vocab, 7));
         bench.feed(SEQ, &ids(9, n_vocab, 11));
         let mut state = bench.states.remove(SEQ).unwrap();
-        assert!(!state.truncate(280), "longer than it is");
-        assert!(state.truncate(270));
+        assert!(!state.truncate(&backend, 280), "longer than it is");
+        assert!(state.truncate(&backend, 270));
         bench.states.insert(SEQ, state);
         let got = bench.feed(SEQ, &ids(5, n_vocab, 13));
         let straight = [ids(270, n_vocab, 7), ids(5, n_vocab, 13)].concat();
@@ -89,9 +92,54 @@ fn going_back_gives_the_same_bits_as_never_having_gone_on() {
     }
 }
 
+/// A recurrent state cannot be run backwards: it begins again, or a fork that was kept takes its place.
+#[test]
+fn a_hybrid_goes_back_to_nothing_or_to_a_fork() {
+    for name in ["tiny/qwen35.gguf", "tiny/qwen35-keys.gguf"] {
+        let mut bench = Bench::new(name, 700);
+        let backend = bench.model.backend().clone();
+        let n_vocab = bench.model.spec().n_vocab;
+        let (prompt, wrong, right) = (ids(270, n_vocab, 7), ids(9, n_vocab, 11), ids(5, n_vocab, 13));
+        bench.feed(SEQ, &prompt);
+        let kept = bench.states.get(SEQ).unwrap().fork(&backend);
+        assert_eq!(kept.bytes(), bench.states.get(SEQ).unwrap().bytes());
+        bench.feed(SEQ, &wrong);
+        let mut state = bench.states.remove(SEQ).unwrap();
+        assert!(!state.truncate(&backend, 270));
+        assert!(state.truncate(&backend, 279), "where it is");
+        assert_eq!(state.len(), 279, "a refusal changes nothing");
+
+        let expected = logits(&bench.model, bench.run, &[&prompt[..], &right].concat());
+        let last = &expected[expected.len() - n_vocab..];
+        let same = |got: &[f32]| got.iter().zip(last).all(|(a, b)| a.to_bits() == b.to_bits());
+        bench.states.insert(SEQ, kept);
+        assert!(same(&bench.feed(SEQ, &right)), "{name}: from the fork");
+        assert!(state.truncate(&backend, 0));
+        bench.states.insert(SEQ, state);
+        bench.feed(SEQ, &prompt);
+        assert!(same(&bench.feed(SEQ, &right)), "{name}: from nothing");
+    }
+}
+
+/// Tokens one at a time, the last logits of each.
+#[test]
+fn decode_equals_prefill() {
+    for name in MODELS {
+        let mut bench = Bench::new(name, 100);
+        let n_vocab = bench.model.spec().n_vocab;
+        let ids = ids(40, n_vocab, 7);
+        let prefill = logits(&bench.model, bench.run, &ids);
+        for (i, row) in prefill.chunks(n_vocab).enumerate() {
+            let got = bench.feed(SEQ, &ids[i..=i]);
+            assert!(got.iter().zip(row).all(|(a, b)| a.to_bits() == b.to_bits()), "{name} position {i}");
+        }
+    }
+}
+
 #[test]
 fn a_window_lets_go_of_pages_and_then_cannot_go_back() {
     let mut bench = Bench::new("tiny/gemma3-window.gguf", 2000);
+    let backend = bench.model.backend().clone();
     let n_vocab = bench.model.spec().n_vocab;
     bench.feed(SEQ, &ids(200, n_vocab, 7));
     let one_page = bench.states.get(SEQ).unwrap().bytes();
@@ -100,7 +148,7 @@ fn a_window_lets_go_of_pages_and_then_cannot_go_back() {
     // Full layers hold five pages, sliding layers one.
     assert!(state.bytes() < 3 * one_page, "{} of {one_page}", state.bytes());
     let mut state = bench.states.remove(SEQ).unwrap();
-    assert!(!state.truncate(100));
+    assert!(!state.truncate(&backend, 100));
     assert_eq!(state.len(), 1200, "a refusal changes nothing");
 }
 

@@ -29,7 +29,7 @@ pub use request::RequestOptions;
 pub use sampling::SamplingChoice;
 pub use score::Scores;
 
-pub use quern_backend::{Contract, KvType};
+pub use quern_backend::{Contract, DeltaShape, KvType};
 pub use quern_chat::{ChatError, ChatTemplate, Message, RenderOptions, TemplateOrigin};
 pub use quern_cpu::ActivationMode;
 pub use quern_engine::sampling::{Overrides, Resolved, SamplingParams, Source, log_sum_exp};
@@ -40,6 +40,7 @@ pub use quern_gguf::{Gguf, Metadata, TensorInfo, TensorType};
 pub use quern_hub::{Hub, HubError, Progress, ShortName, short_names};
 pub use quern_kernels::isa::Level;
 pub use quern_model::{
-    AttentionSpec, FeedForward, LayerSpec, Mixer, ModelError, ModelSpec, NormPlacement, RopeScaling, RopeSpec,
+    AttentionSpec, DeltaNetSpec, FeedForward, LayerSpec, Mixer, ModelError, ModelSpec, NormPlacement,
+    RopeScaling, RopeSpec,
 };
 pub use quern_tokenizer::{EncodeOptions, OwnedSegment, Segment, SharedTokenizer, StreamDecoder, Tokenizer};

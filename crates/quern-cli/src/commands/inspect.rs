@@ -6,7 +6,7 @@ use crate::modes::bytes;
 use crate::progress::Bars;
 use crate::text::{print_json, write_stdout};
 use quern::{
-    AttentionSpec, FeedForward, LayerSpec, Mixer, ModelFile, ModelSpec, NormPlacement, RopeScaling, RopeSpec,
+    AttentionSpec, DeltaNetSpec, DeltaShape, FeedForward, LayerSpec, Mixer, ModelFile, ModelSpec, NormPlacement, RopeScaling, RopeSpec,
     SharedTokenizer, TemplateOrigin,
 };
 use serde_json::{Map, Value, json};
@@ -105,20 +105,34 @@ fn blocks(spec: &ModelSpec) -> Vec<Value> {
 }
 
 fn block(spec: &ModelSpec, layer: &LayerSpec) -> String {
-    let Mixer::Attention(attention) = &layer.mixer;
     let FeedForward::Dense(dense) = &layer.feed_forward;
     let activation = format!("{:?}", dense.activation).to_lowercase();
     let norms = match layer.norms {
         NormPlacement::Pre => "norms before",
         NormPlacement::Sandwich => "norms before and after",
     };
-    format!("{}; dense {} gated {activation}; {norms}", mixer(spec, attention), dense.width)
+    let mixer = match &layer.mixer {
+        Mixer::Attention(spec_of_layer) => attention(spec, spec_of_layer),
+        Mixer::DeltaNet(spec_of_layer) => delta_net(spec_of_layer),
+    };
+    format!("{mixer}; dense {} gated {activation}; {norms}", dense.width)
 }
 
-fn mixer(spec: &ModelSpec, a: &AttentionSpec) -> String {
+fn delta_net(d: &DeltaNetSpec) -> String {
+    let DeltaShape { n_k_heads, n_v_heads, head_k_dim, head_v_dim, .. } = d.shape;
+    format!(
+        "gated DeltaNet {n_v_heads} heads/{n_k_heads} key heads, state {head_k_dim} x {head_v_dim}, convolution of {}",
+        d.conv_taps
+    )
+}
+
+fn attention(spec: &ModelSpec, a: &AttentionSpec) -> String {
     let mut words = format!("attention {} heads/{} kv x {}", a.n_heads, a.n_kv_heads, a.head_dim);
     if let Some(window) = a.window {
         words += &format!(", window {window}");
+    }
+    if a.output_gate {
+        words += ", gated";
     }
     if a.qk_norm {
         words += ", q and k normed";

@@ -3,9 +3,7 @@
 //!
 //! Gemma Team 2025; reference: `modeling_gemma3.py` of transformers. GGUF files hold norm weights with their +1.
 
-use crate::spec::{
-    AttentionSpec, DenseSpec, FeedForward, LayerSpec, Mixer, NormPlacement, RopeScaling, SpecLimits,
-};
+use crate::spec::{AttentionSpec, DenseSpec, FeedForward, LayerSpec, Mixer, NormPlacement, RopeScaling};
 use crate::{Header, ModelError, ModelSpec};
 use quern_backend::{Activation, RopePairs};
 
@@ -20,15 +18,12 @@ const FULL: usize = 0;
 const LOCAL: usize = 1;
 
 pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
-    let n_layers = h.count("block_count")?;
+    let n_layers = h.n_layers()?;
     let hidden = h.count("embedding_length")?;
     let n_heads = h.count("attention.head_count")?;
     let n_kv_heads = h.opt_count("attention.head_count_kv")?.unwrap_or(n_heads);
     let head_dim = h.head_dim(hidden, n_heads)?;
     let width = h.count("feed_forward_length")?;
-    if n_layers > SpecLimits::DEFAULT.layers {
-        return h.refuse(format!("block_count is {n_layers}, more than {}", SpecLimits::DEFAULT.layers));
-    }
     let sliding = h.sliding_layers(n_layers, PATTERN)?;
     let window = h.opt_count("attention.sliding_window")?;
     if window.is_none() && sliding.contains(&true) {
@@ -49,6 +44,7 @@ pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
                 qk_norm: true,
                 qkv_bias: false,
                 output_bias: false,
+                output_gate: false,
             }),
             feed_forward: FeedForward::Dense(DenseSpec {
                 width,

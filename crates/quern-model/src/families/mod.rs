@@ -1,7 +1,11 @@
 //! Model families: one file each, one line in [`FAMILIES`].
 
+mod dense;
 mod gemma3;
 mod llama;
+mod qwen2;
+mod qwen3;
+mod qwen35;
 
 use crate::{Header, ModelError, ModelSpec};
 use quern_gguf::Gguf;
@@ -15,8 +19,13 @@ pub struct Family {
 }
 
 /// Every family that can be run.
-pub static FAMILIES: &[Family] =
-    &[Family { arch: "llama", spec: llama::spec }, Family { arch: "gemma3", spec: gemma3::spec }];
+pub static FAMILIES: &[Family] = &[
+    Family { arch: "llama", spec: llama::spec },
+    Family { arch: "gemma3", spec: gemma3::spec },
+    Family { arch: "qwen2", spec: qwen2::spec },
+    Family { arch: "qwen3", spec: qwen3::spec },
+    Family { arch: "qwen35", spec: qwen35::spec },
+];
 
 impl ModelSpec {
     /// The spec of a file, validated.

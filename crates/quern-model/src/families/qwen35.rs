@@ -1,0 +1,71 @@
+//! Qwen 3.5, dense: three Gated DeltaNet layers to each full-attention one, whose output passes a gate and whose heads
+//! turn in part.
+//!
+//! Qwen Team 2026; reference: `modeling_qwen3_5.py` of transformers. GGUF files hold norm weights with their +1 (but not
+//! the DeltaNet's own), `ssm_a` as `-exp(A_log)`, and value heads in an order in which key heads repeat. For text the
+//! three position axes of its rotary embedding are one.
+
+use crate::spec::{AttentionSpec, DeltaNetSpec, DenseSpec, FeedForward, LayerSpec, Mixer, NormPlacement};
+use crate::{Header, ModelError, ModelSpec};
+use quern_backend::{Activation, DeltaShape, KeyHeads, RopePairs};
+
+/// Every fourth layer attends, where the file does not say otherwise.
+const INTERVAL: usize = 4;
+
+pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
+    let n_layers = h.n_layers()?;
+    let hidden = h.count("embedding_length")?;
+    let n_heads = h.count("attention.head_count")?;
+    let n_kv_heads = h.opt_count("attention.head_count_kv")?.unwrap_or(n_heads);
+    let head_dim = h.head_dim(hidden, n_heads)?;
+    let width = h.count("feed_forward_length")?;
+    let attention = AttentionSpec {
+        n_heads,
+        n_kv_heads,
+        head_dim,
+        scale: 1.0 / (head_dim as f32).sqrt(),
+        softcap: None,
+        window: None,
+        rope: 0,
+        qk_norm: true,
+        qkv_bias: false,
+        output_bias: false,
+        output_gate: true,
+    };
+    let n_v_heads = h.count("ssm.time_step_rank")?;
+    let value_dim = h.count("ssm.inner_size")?;
+    if n_v_heads == 0 || !value_dim.is_multiple_of(n_v_heads) {
+        return h.refuse(format!("ssm.inner_size is {value_dim}, not a multiple of {n_v_heads} value heads"));
+    }
+    let delta_net = DeltaNetSpec {
+        shape: DeltaShape {
+            n_k_heads: h.count("ssm.group_count")?,
+            n_v_heads,
+            head_k_dim: h.count("ssm.state_size")?,
+            head_v_dim: value_dim / n_v_heads,
+            key_heads: KeyHeads::Tiled,
+        },
+        conv_taps: h.count("ssm.conv_kernel")?,
+    };
+    let recurrent = h.recurrent_layers(n_layers, INTERVAL)?;
+    let layer = |l: usize| LayerSpec {
+        mixer: match recurrent[l] {
+            true => Mixer::DeltaNet(delta_net.clone()),
+            false => Mixer::Attention(attention.clone()),
+        },
+        feed_forward: FeedForward::Dense(DenseSpec { width, activation: Activation::Silu, bias: false }),
+        norms: NormPlacement::Pre,
+    };
+    Ok(ModelSpec {
+        arch: h.arch().into(),
+        n_vocab: h.n_vocab()?,
+        hidden,
+        context_length: h.count("context_length")?,
+        norm_eps: h.f32("attention.layer_norm_rms_epsilon")?,
+        embedding_scale: 1.0,
+        tied_head: h.tensor("output.weight").is_none(),
+        final_softcap: None,
+        ropes: vec![h.rope(head_dim, RopePairs::Halves)?],
+        layers: (0..n_layers).map(layer).collect(),
+    })
+}
