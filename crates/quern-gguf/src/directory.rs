@@ -58,15 +58,23 @@ fn read_entry(reader: &mut Reader<'_>, i: u64, layout: &Layout) -> Result<Tensor
     let refuse = |fault| Fault::Tensor { name: name.to_owned(), fault };
 
     let n = reader.number::<u32>(what)?;
-    if n == 0 || n > Limits::DIMS {
-        return Err(refuse(TensorFault::DimCount { n }));
-    }
+    check_dim_count(n).map_err(refuse)?;
     let dims = reader.numbers::<u64>(n.into(), what)?;
     let id = reader.number(what)?;
     let ty = TensorType::from_id(id).ok_or_else(|| refuse(TensorFault::UnknownType { id }))?;
     let offset = reader.number(what)?;
     let n_bytes = size(&dims, ty).map_err(refuse)?;
     Ok(TensorInfo { name: name.to_owned(), dims, ty, offset, n_bytes })
+}
+
+fn check_dim_count(n: u32) -> Result<(), TensorFault> {
+    if n == 0 || n > Limits::DIMS { Err(TensorFault::DimCount { n }) } else { Ok(()) }
+}
+
+/// Bytes that a tensor of that shape takes, for shapes that do not come from a file's directory.
+pub(crate) fn checked_size(dims: &[u64], ty: TensorType) -> Result<u64, TensorFault> {
+    check_dim_count(u32::try_from(dims.len()).unwrap_or(u32::MAX))?;
+    size(dims, ty)
 }
 
 /// Bytes that a tensor of that shape takes.

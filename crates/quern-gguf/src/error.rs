@@ -14,7 +14,7 @@ pub enum GgufError {
     Io {
         /// The file.
         path: PathBuf,
-        /// `open` or `map`.
+        /// What could not be done to it: `open`, `map`, `write` and the like.
         action: &'static str,
         /// What the system said.
         error: io::Error,
@@ -129,6 +129,12 @@ pub enum TensorFault {
     UnknownType { id: u32 },
     #[error("has rows of {row_len} values, but {ty} stores them in blocks of {}", ty.block_len())]
     PartialBlock { row_len: u64, ty: TensorType },
+    #[error("takes {needed} bytes, but {found} were given")]
+    WrongSize { needed: u64, found: u64 },
+    #[error("takes {needed} bytes, but its source gives more")]
+    TooMuch { needed: u64 },
+    #[error("could not be read from its source: {0}")]
+    Source(io::Error),
     #[error("lies at offset {offset}, which is not a multiple of the file's alignment of {alignment}")]
     Misaligned { offset: u64, alignment: u64 },
     #[error("ends at byte {end}, but the file is {file_len} bytes long: it is truncated, download it again")]

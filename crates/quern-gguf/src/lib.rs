@@ -1,5 +1,5 @@
 //! Reads GGUF files (versions 2 and 3, little-endian): every metadata type, and a tensor directory that is
-//! checked in full before anyone sees it.
+//! checked in full before anyone sees it. [`GgufWriter`] writes version 3, and nothing that would not open again.
 //!
 //! The file is mapped, not read: opening a model touches its header alone, and [`Gguf::data`] hands out slices
 //! of the map. A file is untrusted input. Whatever it declares (counts, lengths, offsets, shapes) is checked
@@ -8,9 +8,10 @@
 //! refused with a sentence that names the key or tensor; nothing is repaired.
 //!
 //! Deliberately absent: arithmetic (the number formats are sizes here, no more), the meaning of any metadata
-//! key beyond `general.alignment` and `split.count`, big-endian files, split sets and writing.
+//! key beyond `general.alignment` and `split.count`, big-endian files and split sets.
 
 mod directory;
+mod encode;
 mod error;
 mod limits;
 mod map;
@@ -21,6 +22,7 @@ mod sniff;
 mod tensor;
 mod text;
 mod value;
+mod writer;
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +31,7 @@ pub use limits::Limits;
 pub use metadata::Metadata;
 pub use tensor::{TensorInfo, TensorType};
 pub use value::{Array, StringArray, Value, ValueType};
+pub use writer::GgufWriter;
 
 use map::Bytes;
 use parse::Parsed;
@@ -67,7 +70,7 @@ impl Gguf {
     }
 
     fn new(path: PathBuf, bytes: Bytes, limits: &Limits) -> Result<Gguf, GgufError> {
-        match parse::parse(&bytes, &path, limits) {
+        match parse::parse(&bytes, bytes.len() as u64, &path, limits) {
             Ok(parsed) => Ok(Gguf { path, bytes, parsed }),
             Err(fault) => Err(GgufError::File { path, fault: Box::new(fault) }),
         }

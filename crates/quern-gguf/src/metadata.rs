@@ -56,6 +56,16 @@ macro_rules! indexed_getters {
 }
 
 impl Metadata {
+    /// Metadata in the given order; an error if a key occurs twice. `path` is what messages name as its file.
+    pub fn from_entries(
+        path: impl Into<PathBuf>,
+        entries: impl IntoIterator<Item = (String, Value)>,
+    ) -> Result<Metadata, GgufError> {
+        let path = path.into();
+        let entries = entries.into_iter().collect();
+        Self::new(entries, &path).map_err(|fault| GgufError::File { path, fault: Box::new(fault) })
+    }
+
     pub(crate) fn new(entries: Vec<(String, Value)>, path: &Path) -> Result<Metadata, Fault> {
         match NameIndex::new(entries.len(), |i| &entries[i].0) {
             Ok(names) => Ok(Metadata { path: path.to_path_buf(), entries, names }),

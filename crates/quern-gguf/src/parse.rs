@@ -10,8 +10,8 @@ use crate::reader::{Reader, What};
 use crate::sniff::looks_like;
 use crate::value::{Array, StringArray, Value, ValueType};
 
-const MAGIC: &[u8] = b"GGUF";
-const ALIGNMENT_KEY: &str = "general.alignment";
+pub(crate) const MAGIC: &[u8] = b"GGUF";
+pub(crate) const ALIGNMENT_KEY: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u64 = 32;
 
 /// Everything that a header says.
@@ -23,14 +23,15 @@ pub(crate) struct Parsed {
     pub(crate) directory: Directory,
 }
 
-pub(crate) fn parse(file: &[u8], path: &Path, limits: &Limits) -> Result<Parsed, Fault> {
-    if file.is_empty() {
+/// Reads the header of a file of `file_len` bytes from its `start`: the whole file, or at least the header.
+pub(crate) fn parse(start: &[u8], file_len: u64, path: &Path, limits: &Limits) -> Result<Parsed, Fault> {
+    if start.is_empty() {
         return Err(Fault::Empty);
     }
-    if !file.starts_with(MAGIC) && !MAGIC.starts_with(file) {
-        return Err(Fault::NotGguf { looks_like: looks_like(file) });
+    if !start.starts_with(MAGIC) && !MAGIC.starts_with(start) {
+        return Err(Fault::NotGguf { looks_like: looks_like(start) });
     }
-    let mut reader = Reader::new(file, limits.header_bytes);
+    let mut reader = Reader::new(start, file_len, limits.header_bytes);
     reader.take(MAGIC.len() as u64, What::Header("the magic number"))?;
     let version = version(&mut reader)?;
     let n_tensors = count(&mut reader, "tensors", limits.tensors)?;
@@ -40,7 +41,7 @@ pub(crate) fn parse(file: &[u8], path: &Path, limits: &Limits) -> Result<Parsed,
     let alignment = alignment(&metadata, limits)?;
     refuse_split_set(&metadata)?;
 
-    let layout = Layout { n_tensors, alignment, file_len: file.len() as u64, name_len: limits.name_len };
+    let layout = Layout { n_tensors, alignment, file_len, name_len: limits.name_len };
     let directory = Directory::read(&mut reader, &layout)?;
     Ok(Parsed { version, alignment, metadata, directory })
 }
@@ -64,7 +65,7 @@ fn count(reader: &mut Reader<'_>, what: &'static str, limit: u64) -> Result<u64,
     }
 }
 
-fn alignment(metadata: &Metadata, limits: &Limits) -> Result<u64, Fault> {
+pub(crate) fn alignment(metadata: &Metadata, limits: &Limits) -> Result<u64, Fault> {
     let value = metadata.scalar::<u64>(ALIGNMENT_KEY)?.unwrap_or(DEFAULT_ALIGNMENT);
     if value.is_power_of_two() && value <= limits.alignment {
         Ok(value)

@@ -56,11 +56,10 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `file` from its start, and no further than `header_bytes`.
-    pub(crate) fn new(file: &'a [u8], header_bytes: u64) -> Reader<'a> {
-        let file_len = file.len() as u64;
-        let readable = file_len.min(header_bytes).min(u32::MAX.into()) as usize;
-        Reader { bytes: &file[..readable], at: 0, file_len }
+    /// Reads `start`, the first bytes of a file of `file_len`, and no further than `header_bytes`.
+    pub(crate) fn new(start: &'a [u8], file_len: u64, header_bytes: u64) -> Reader<'a> {
+        let readable = (start.len() as u64).min(header_bytes).min(u32::MAX.into()) as usize;
+        Reader { bytes: &start[..readable], at: 0, file_len }
     }
 
     /// Distance from the start of the file.

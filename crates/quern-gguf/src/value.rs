@@ -24,6 +24,13 @@ macro_rules! value_types {
                 }
             }
 
+            /// The number that stands for the type in files.
+            pub fn id(self) -> u32 {
+                match self {
+                    $(Self::$variant => $id,)*
+                }
+            }
+
             /// The type's name, as messages print it.
             pub fn name(self) -> &'static str {
                 match self {
@@ -204,11 +211,12 @@ impl Array {
 
 /// Many strings in one piece of memory: vocabularies have hundreds of thousands.
 ///
-/// Strings are kept as the file's bytes, because tokens of some published models are not valid UTF-8.
+/// Strings are kept as the file's bytes, because tokens of some published models are not valid UTF-8. Made from
+/// any iterator over strings or bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StringArray {
     blob: Vec<u8>,
-    /// Where each string ends in `blob`. The reader caps the header at 4 GiB, so 32 bits are enough.
+    /// Where each string ends in `blob`. Headers end below 4 GiB, so 32 bits are enough.
     ends: Vec<u32>,
 }
 
@@ -259,6 +267,21 @@ impl StringArray {
     }
 }
 
+/// # Panics
+/// If the strings take 4 GiB or more together: no file's header could hold them.
+impl<S: AsRef<[u8]>> FromIterator<S> for StringArray {
+    fn from_iter<I: IntoIterator<Item = S>>(strings: I) -> StringArray {
+        let strings = strings.into_iter();
+        let mut array = StringArray::with_capacity(strings.size_hint().0);
+        for string in strings {
+            array.push(string.as_ref());
+            assert!(u32::try_from(array.blob.len()).is_ok(), "4 GiB of strings in one array");
+        }
+        array.shrink();
+        array
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,8 +289,7 @@ mod tests {
     #[test]
     fn strings_come_back_as_they_went_in() {
         let strings: [&[u8]; 4] = [b"", b"ab", b"\xff\xfe", b""];
-        let mut array = StringArray::with_capacity(4);
-        strings.iter().for_each(|s| array.push(s));
+        let array: StringArray = strings.into_iter().collect();
         assert_eq!(array.iter().collect::<Vec<_>>(), strings);
         assert_eq!((array.len(), array.is_empty()), (4, false));
         assert_eq!((array.get_str(1), array.get_str(2)), (Some("ab"), None));

@@ -140,3 +140,13 @@ pub(crate) fn walk(file: &quern_gguf::Gguf) -> u64 {
     }
     sum
 }
+
+/// A writer of the file as it is.
+pub(crate) fn rewriter(file: &quern_gguf::Gguf) -> quern_gguf::GgufWriter<'_> {
+    let mut writer = quern_gguf::GgufWriter::new();
+    writer.entries(file.metadata().iter());
+    for tensor in file.tensors() {
+        writer.tensor(&tensor.name, &tensor.dims, tensor.ty, file.data(tensor));
+    }
+    writer
+}
