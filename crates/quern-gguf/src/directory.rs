@@ -36,14 +36,44 @@ impl Directory {
             place(tensor, data_start, layout).map_err(|fault| refusal(tensor, fault))?;
         }
         check_apart(&tensors, data_start, layout.alignment)?;
+        Ok(Directory::new(tensors)?)
+    }
+
+    /// Tensors that lie where they should, by name.
+    pub(crate) fn new(tensors: Vec<TensorInfo>) -> Result<Directory, Duplicate> {
         match NameIndex::new(tensors.len(), |i| &tensors[i].name) {
             Ok(names) => Ok(Directory { tensors, names }),
-            Err(i) => Err(Fault::DuplicateTensor { name: tensors[i].name.clone() }),
+            Err(second) => Err(Duplicate { tensors, second }),
         }
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&TensorInfo> {
         self.names.find(name, |i| &self.tensors[i].name).map(|i| &self.tensors[i])
+    }
+}
+
+/// Two tensors of one name.
+pub(crate) struct Duplicate {
+    tensors: Vec<TensorInfo>,
+    second: usize,
+}
+
+impl Duplicate {
+    pub(crate) fn name(&self) -> &str {
+        &self.tensors[self.second].name
+    }
+
+    /// The parts that hold the two, in order.
+    pub(crate) fn parts(&self) -> (usize, usize) {
+        let second = self.tensors[self.second].part;
+        let first = self.tensors.iter().find(|tensor| tensor.name == self.name()).map_or(second, |t| t.part);
+        (first as usize, second as usize)
+    }
+}
+
+impl From<Duplicate> for Fault {
+    fn from(duplicate: Duplicate) -> Fault {
+        Fault::DuplicateTensor { name: duplicate.name().to_owned() }
     }
 }
 
@@ -64,17 +94,38 @@ fn read_entry(reader: &mut Reader<'_>, i: u64, layout: &Layout) -> Result<Tensor
     let ty = TensorType::from_id(id).ok_or_else(|| refuse(TensorFault::UnknownType { id }))?;
     let offset = reader.number(what)?;
     let n_bytes = size(&dims, ty).map_err(refuse)?;
-    Ok(TensorInfo { name: name.to_owned(), dims, ty, offset, n_bytes })
+    Ok(TensorInfo { name: name.to_owned(), dims, ty, offset, n_bytes, part: 0 })
 }
 
 fn check_dim_count(n: u32) -> Result<(), TensorFault> {
     if n == 0 || n > Limits::DIMS { Err(TensorFault::DimCount { n }) } else { Ok(()) }
 }
 
-/// Bytes that a tensor of that shape takes, for shapes that do not come from a file's directory.
-pub(crate) fn checked_size(dims: &[u64], ty: TensorType) -> Result<u64, TensorFault> {
+/// Checks the number of tensors in a container.
+pub(crate) fn check_count(found: u64, limits: &Limits) -> Result<(), Fault> {
+    let limit = limits.tensors;
+    if found > limit { Err(Fault::TooMany { what: "tensors", found, limit }) } else { Ok(()) }
+}
+
+/// Checks the name of tensor number `i`, where it was not read as one.
+pub(crate) fn check_name(name: &str, i: u64, limits: &Limits) -> Result<(), Fault> {
+    let what = || What::TensorName(i).to_string();
+    let (found, limit) = (name.len() as u64, limits.name_len);
+    if name.is_empty() {
+        return Err(Fault::EmptyName { what: what() });
+    }
+    if found > limit { Err(Fault::TooLong { what: what(), found, limit }) } else { Ok(()) }
+}
+
+/// Bytes that a tensor of that shape takes, for a shape that was not read from a directory. If it is known how many
+/// bytes there are, they must be as many.
+pub(crate) fn size_of(dims: &[u64], ty: TensorType, found: Option<u64>) -> Result<u64, TensorFault> {
     check_dim_count(u32::try_from(dims.len()).unwrap_or(u32::MAX))?;
-    size(dims, ty)
+    let needed = size(dims, ty)?;
+    match found {
+        Some(found) if found != needed => Err(TensorFault::WrongSize { needed, found }),
+        _ => Ok(needed),
+    }
 }
 
 /// Bytes that a tensor of that shape takes.

@@ -54,6 +54,16 @@ fn array(out: &mut Vec<u8>, array: &Array) {
     }
 }
 
+/// Whether two values are the same to the last bit: unlike `==`, which no NaN passes.
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
+    let bytes = |v| {
+        let mut out = Vec::new();
+        value(&mut out, v);
+        out
+    };
+    a == b || (a.value_type() == b.value_type() && bytes(a) == bytes(b))
+}
+
 fn strings(out: &mut Vec<u8>, strings: &StringArray) {
     strings.iter().for_each(|s| string(out, s));
 }

@@ -1,5 +1,6 @@
 //! Why a file is refused, in sentences.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -104,15 +105,75 @@ pub enum Fault {
     #[error("metadata key \"general.alignment\" is {value}: a power of two from 1 to {limit} is needed")]
     Alignment { value: u64, limit: u64 },
     #[error(
-        "this is part {part} of a model split into {count} files, which cannot be loaded yet: merge them with \
-         llama-gguf-split --merge"
+        "this is part {part} of a model split into {count} files, by its key \"split.count\": open a set by the \
+         path of any of its files, and leave the keys of a set out of a file that stands alone"
     )]
     SplitSet { part: u64, count: u64 },
+    #[error("{}", part_name(*name, *inside))]
+    PartName { name: Option<PartOf>, inside: Option<PartOf> },
+    #[error(
+        "{of} is missing{}: put all parts into one folder, or download it again",
+        if *more > 0 { format!(" and {more} more") } else { String::new() }
+    )]
+    MissingPart { of: PartOf, more: usize },
+    #[error(
+        "this part declares {declared} tensors in the whole set, but its parts hold {total}: one is damaged or \
+         belongs to another set, download them again"
+    )]
+    PartTensors { declared: u64, total: u64 },
+    #[error(
+        "metadata key {} is {found}, but the first part of the set {wanted}: this part belongs to another model",
+        quote(key)
+    )]
+    PartMetadata { key: String, found: String, wanted: String },
+    #[error(
+        "tensor {} is in this part and in {} as well: one of them belongs to another set",
+        quote(name),
+        other.display()
+    )]
+    TensorInTwoParts { name: String, other: PathBuf },
 
     #[error("tensor {} occurs twice", quote(name))]
     DuplicateTensor { name: String },
     #[error("tensor {} {fault}", quote(name))]
     Tensor { name: String, fault: TensorFault },
+}
+
+impl Fault {
+    pub(crate) fn in_file(self, path: impl Into<PathBuf>) -> GgufError {
+        GgufError::File { path: path.into(), fault: Box::new(self) }
+    }
+}
+
+/// Which file of a split set: `part` counts from 1 to `count`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct PartOf {
+    pub part: u64,
+    pub count: u64,
+}
+
+impl fmt::Display for PartOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "part {} of {}", self.part, self.count)
+    }
+}
+
+fn part_name(name: Option<PartOf>, inside: Option<PartOf>) -> String {
+    match (name, inside) {
+        (Some(name), Some(inside)) => format!(
+            "by its name this is {name}, but its metadata says {inside}: it was renamed, or belongs to another set"
+        ),
+        (Some(name), None) => format!(
+            "by its name this is {name}, but its metadata does not say that it is a part of a set: if it is a whole \
+             model, give it a name without these numbers"
+        ),
+        (None, Some(PartOf { part, count })) => format!(
+            "its metadata says that this is part {part} of {count}, and the others cannot be found without its \
+             name: call it NAME-{part:05}-of-{count:05}.gguf as it was"
+        ),
+        (None, None) => unreachable!("a name and metadata that agree"),
+    }
 }
 
 /// What is wrong with one tensor of a file.

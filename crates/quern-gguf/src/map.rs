@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
 
@@ -11,7 +11,7 @@ use crate::error::{Fault, GgufError};
 /// The bytes of a whole file.
 #[derive(Debug)]
 pub(crate) enum Bytes {
-    Mapped(Mmap),
+    Mapped { path: PathBuf, map: Mmap },
     Owned(Vec<u8>),
 }
 
@@ -19,7 +19,7 @@ impl Bytes {
     /// Maps a regular file for reading.
     pub(crate) fn map(path: &Path) -> Result<Bytes, GgufError> {
         let io = |action| move |error| GgufError::Io { path: path.to_path_buf(), action, error };
-        let refused = |fault| GgufError::File { path: path.to_path_buf(), fault: Box::new(fault) };
+        let refused = |fault: Fault| fault.in_file(path);
         // Asked of the path and not of the open file: opening a named pipe would wait for its writer.
         let info = fs::metadata(path).map_err(io("open"))?;
         if info.is_dir() {
@@ -32,7 +32,8 @@ impl Bytes {
         if file.metadata().map_err(io("open"))?.len() == 0 {
             return Err(refused(Fault::Empty));
         }
-        map_file(&file).map(Bytes::Mapped).map_err(io("map"))
+        let map = map_file(&file).map_err(io("map"))?;
+        Ok(Bytes::Mapped { path: path.to_path_buf(), map })
     }
 }
 
@@ -47,12 +48,22 @@ fn map_file(file: &File) -> std::io::Result<Mmap> {
     unsafe { Mmap::map(file) }
 }
 
+impl Bytes {
+    /// The file; `None` for memory.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Bytes::Mapped { path, .. } => Some(path),
+            Bytes::Owned(_) => None,
+        }
+    }
+}
+
 impl Deref for Bytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Bytes::Mapped(map) => map,
+            Bytes::Mapped { map, .. } => map,
             Bytes::Owned(bytes) => bytes,
         }
     }

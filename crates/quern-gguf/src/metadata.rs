@@ -63,7 +63,7 @@ impl Metadata {
     ) -> Result<Metadata, GgufError> {
         let path = path.into();
         let entries = entries.into_iter().collect();
-        Self::new(entries, &path).map_err(|fault| GgufError::File { path, fault: Box::new(fault) })
+        Self::new(entries, &path).map_err(|fault| fault.in_file(path))
     }
 
     pub(crate) fn new(entries: Vec<(String, Value)>, path: &Path) -> Result<Metadata, Fault> {
@@ -71,6 +71,11 @@ impl Metadata {
             Ok(names) => Ok(Metadata { path: path.to_path_buf(), entries, names }),
             Err(i) => Err(Fault::DuplicateKey { key: entries[i].0.clone() }),
         }
+    }
+
+    /// The same, with another path in messages.
+    pub(crate) fn at(self, path: &Path) -> Metadata {
+        Metadata { path: path.to_path_buf(), ..self }
     }
 
     /// Keys in the file.
@@ -114,7 +119,7 @@ impl Metadata {
     }
 
     fn refusal(&self, fault: Fault) -> GgufError {
-        GgufError::File { path: self.path.clone(), fault: Box::new(fault) }
+        fault.in_file(&self.path)
     }
 
     fn string(&self, key: &str) -> Result<Option<&str>, Fault> {

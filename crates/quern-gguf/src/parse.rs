@@ -39,7 +39,6 @@ pub(crate) fn parse(start: &[u8], file_len: u64, path: &Path, limits: &Limits) -
 
     let metadata = Values { reader: &mut reader, limits, nested_arrays: 0 }.metadata(n_keys, path)?;
     let alignment = alignment(&metadata, limits)?;
-    refuse_split_set(&metadata)?;
 
     let layout = Layout { n_tensors, alignment, file_len, name_len: limits.name_len };
     let directory = Directory::read(&mut reader, &layout)?;
@@ -71,17 +70,6 @@ pub(crate) fn alignment(metadata: &Metadata, limits: &Limits) -> Result<u64, Fau
         Ok(value)
     } else {
         Err(Fault::Alignment { value, limit: limits.alignment })
-    }
-}
-
-/// R51: one part alone is a model with most of its tensors missing.
-fn refuse_split_set(metadata: &Metadata) -> Result<(), Fault> {
-    match metadata.scalar::<u64>("split.count")? {
-        Some(count) if count > 1 => {
-            let number = metadata.scalar::<u64>("split.no")?.unwrap_or(0);
-            Err(Fault::SplitSet { part: number.saturating_add(1), count })
-        }
-        _ => Ok(()),
     }
 }
 

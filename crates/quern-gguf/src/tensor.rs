@@ -112,16 +112,18 @@ impl fmt::Display for TensorType {
 /// One tensor of a file: name, shape, type, and where its bytes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorInfo {
-    /// Unique in the file.
+    /// Unique in the container.
     pub name: String,
     /// One to four dimensions in GGUF order: `dims[0]` is the row length, the direction of consecutive values.
     pub dims: Vec<u64>,
     /// How the values are stored.
     pub ty: TensorType,
-    /// Distance of the first byte from the start of the file.
+    /// Distance of the first byte from the start of the file that holds it, or of the memory.
     pub offset: u64,
     /// Bytes that all values together take.
     pub n_bytes: u64,
+    /// Which of the container's parts holds the bytes.
+    pub(crate) part: u32,
 }
 
 impl TensorInfo {
@@ -192,6 +194,7 @@ mod tests {
             ty: TensorType::F32,
             offset: 0,
             n_bytes: 192,
+            part: 0,
         };
         assert_eq!((info.n_elements(), info.row_len(), info.n_rows()), (48, 8, 6));
     }

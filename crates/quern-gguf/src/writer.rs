@@ -14,6 +14,7 @@ use crate::error::{Fault, GgufError, TensorFault};
 use crate::limits::Limits;
 use crate::metadata::Metadata;
 use crate::parse::{self, ALIGNMENT_KEY};
+use crate::split;
 use crate::tensor::TensorType;
 use crate::value::Value;
 
@@ -127,6 +128,7 @@ impl<'a> GgufWriter<'a> {
     pub fn write_file(self, path: impl AsRef<Path>) -> Result<u64, GgufError> {
         let path = path.as_ref();
         let plan = self.plan(path)?;
+        split::check_name(path, &plan.metadata).map_err(|fault| fault.in_file(path))?;
         let io = |action| move |error| GgufError::Io { path: path.to_path_buf(), action, error };
         let (temporary, file) = Temporary::create(path).map_err(io("create"))?;
         let len = self.stream(path, &plan, &file)?;
@@ -137,8 +139,7 @@ impl<'a> GgufWriter<'a> {
     }
 
     fn plan(&self, path: &Path) -> Result<Plan, GgufError> {
-        Plan::new(self, path)
-            .map_err(|fault| GgufError::File { path: path.to_path_buf(), fault: Box::new(fault) })
+        Plan::new(self, path).map_err(|fault| fault.in_file(path))
     }
 
     fn stream(self, path: &Path, plan: &Plan, out: impl Write) -> Result<u64, GgufError> {
@@ -148,8 +149,8 @@ impl<'a> GgufWriter<'a> {
         for (tensor, &n_bytes) in self.tensors.into_iter().zip(&plan.sizes) {
             out.pad(plan.alignment).map_err(write)?;
             let refuse = |fault| {
-                let fault = Box::new(Fault::Tensor { name: tensor.name.to_owned(), fault });
-                GgufError::File { path: path.to_path_buf(), fault }
+                let fault = Fault::Tensor { name: tensor.name.to_owned(), fault };
+                fault.in_file(path)
             };
             match tensor.source {
                 Source::Bytes(bytes) => out.write_all(bytes).map_err(write)?,
@@ -169,6 +170,8 @@ struct Plan {
     /// Bytes of each tensor.
     sizes: Vec<u64>,
     alignment: u64,
+    /// As it will be read.
+    metadata: Metadata,
     file_len: u64,
 }
 
@@ -203,21 +206,19 @@ impl Plan {
             false => (header.len() as u64).next_multiple_of(alignment).saturating_add(offset),
         };
         let parsed = parse::parse(&header, file_len, path, limits)?;
-        debug_assert_eq!(parsed.alignment, alignment);
-        Ok(Plan { header, sizes, alignment, file_len })
+        split::refuse_part(&parsed.metadata)?;
+        Ok(Plan { header, sizes, alignment, metadata: parsed.metadata, file_len })
     }
 }
 
 impl NewTensor<'_> {
     /// Bytes that it takes, which are as many as were given.
     fn n_bytes(&self) -> Result<u64, TensorFault> {
-        let needed = directory::checked_size(&self.dims, self.ty)?;
-        match self.source {
-            Source::Bytes(bytes) if bytes.len() as u64 != needed => {
-                Err(TensorFault::WrongSize { needed, found: bytes.len() as u64 })
-            }
-            _ => Ok(needed),
-        }
+        let found = match self.source {
+            Source::Bytes(bytes) => Some(bytes.len() as u64),
+            Source::Reader(_) => None,
+        };
+        directory::size_of(&self.dims, self.ty, found)
     }
 }
 

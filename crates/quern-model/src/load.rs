@@ -69,19 +69,22 @@ const OUTPUT_NORM: &str = "output_norm.weight";
 /// Frequency factors of the rotary embedding, which the family has read.
 const ROPE_FACTORS: &str = "rope_freqs.weight";
 
-/// A tensor of a mapped file.
-struct MappedTensor {
+/// A tensor of an open container.
+struct FileTensor {
     file: Arc<Gguf>,
     info: TensorInfo,
 }
 
-impl HostBytes for MappedTensor {
+impl HostBytes for FileTensor {
     fn bytes(&self) -> &[u8] {
         self.file.data(&self.info)
     }
     fn release(&self) {
-        // Advice: where it cannot be taken (a file held in memory), nothing is lost but memory.
-        let _ = quern_platform::release_pages(self.bytes());
+        // Memory that is not a mapped file's has no other copy to come back from.
+        if self.file.is_mapped(&self.info) {
+            // Advice: where it cannot be taken, nothing is lost but memory.
+            let _ = quern_platform::release_pages(self.bytes());
+        }
     }
 }
 
@@ -149,7 +152,7 @@ impl<B: Backend> Binder<'_, B> {
     ) -> Result<B::Weight, ModelError> {
         let info = self.find_matrix(name, n_rows, n_cols)?;
         let (name, ty) = (info.name.clone(), info.ty);
-        let data = Arc::new(MappedTensor { file: self.file.clone(), info });
+        let data = Arc::new(FileTensor { file: self.file.clone(), info });
         let tensor = Tensor { name, ty, n_rows, n_cols, data };
         Ok(self.backend.weight(&tensor, uses)?)
     }

@@ -4,16 +4,23 @@
 
 mod common;
 
-use common::{Run, fixture, load, logits, npy};
+use common::{Run, backend, fixture, logits, npy};
+use quern_gguf::{AssembledTensor, Gguf, Metadata};
+use quern_model::Model;
+use std::sync::Arc;
 
 /// Every row within 1e-4 of its largest reference logit, and the same best token wherever the reference is sure.
 fn check(name: &str) {
+    check_file(name, Gguf::open(fixture(&format!("tiny/{name}.gguf"))).unwrap());
+}
+
+fn check_file(name: &str, file: Gguf) {
     let ids = std::fs::read(fixture(&format!("tiny/{name}.ids.json"))).unwrap();
     let prompts: Vec<Vec<u32>> = serde_json::from_slice(&ids).unwrap();
     let (rows, n_vocab, reference) = npy(&fixture(&format!("tiny/{name}.logits.npy")));
     assert_eq!(rows, prompts.iter().map(Vec::len).sum::<usize>());
     let run = Run { chunk: 16, ..Run::default() };
-    let model = load(&fixture(&format!("tiny/{name}.gguf")), run);
+    let model = Model::load(backend(run), &Arc::new(file), &mut |_, _| {}).unwrap();
     let ours: Vec<f32> = prompts.iter().flat_map(|ids| logits(&model, run, ids)).collect();
     assert_eq!(ours.len(), reference.len());
     let mut worst = 0.0f32;
@@ -58,4 +65,32 @@ oracles! {
     quantised_blocks_of_32 "quant-32";
     quantised_blocks_of_256 "quant-256";
     short_floats "short-floats";
+}
+
+/// The model layer sees no difference between a file and a container made of memory and ranges of a mapped file; and
+/// what it lets go of after packing comes back, wherever it lies.
+#[test]
+fn an_assembled_container_is_the_model() {
+    let name = "llama-full";
+    let file = Gguf::open(fixture(&format!("tiny/{name}.gguf"))).unwrap();
+    let entries = file.metadata().iter().map(|(key, value)| (key.to_owned(), value.clone()));
+    let metadata = Metadata::from_entries("assembled", entries).unwrap();
+    let tensors = file.tensors().iter().enumerate().map(|(i, t)| AssembledTensor {
+        name: t.name.clone(),
+        dims: t.dims.clone(),
+        ty: t.ty,
+        bytes: if i % 2 == 0 || t.name == "token_embd.weight" {
+            file.data(t).to_vec().into()
+        } else {
+            file.shared(t)
+        },
+    });
+    let assembled = Arc::new(Gguf::assemble("assembled", metadata, tensors.collect()).unwrap());
+    let embedding = assembled.tensor("token_embd.weight").unwrap();
+    assert!(!assembled.is_mapped(embedding));
+    drop(Model::load(backend(Run::default()), &assembled, &mut |_, _| {}).unwrap());
+    for tensor in file.tensors() {
+        assert_eq!(assembled.data(assembled.tensor(&tensor.name).unwrap()), file.data(tensor));
+    }
+    check_file(name, Arc::into_inner(assembled).unwrap());
 }
