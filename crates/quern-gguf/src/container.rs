@@ -15,7 +15,7 @@ use crate::split;
 use crate::tensor::{TensorInfo, TensorType};
 
 /// The path reported by a [`Gguf`] that was made from bytes in memory.
-const MEMORY: &str = "(memory)";
+pub(crate) const MEMORY: &str = "(memory)";
 
 /// The version of a container that no file gives one.
 const ASSEMBLED_VERSION: u32 = 3;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use crate::safetensors::{Dtype, SafetensorsFault};
 use crate::tensor::TensorType;
 use crate::text::quote;
 
@@ -133,6 +134,9 @@ pub enum Fault {
     )]
     TensorInTwoParts { name: String, other: PathBuf },
 
+    #[error(transparent)]
+    Safetensors(#[from] SafetensorsFault),
+
     #[error("tensor {} occurs twice", quote(name))]
     DuplicateTensor { name: String },
     #[error("tensor {} {fault}", quote(name))]
@@ -192,6 +196,20 @@ pub enum TensorFault {
     PartialBlock { row_len: u64, ty: TensorType },
     #[error("takes {needed} bytes, but {found} were given")]
     WrongSize { needed: u64, found: u64 },
+    #[error("is stored as {dtype}, for which there is no tensor type here: convert the model to BF16")]
+    NoTensorType { dtype: Dtype },
+    #[error("has the unknown type {}: this version cannot read it", quote(name))]
+    UnknownDtype { name: String },
+    #[error("has {n} dimensions, more than the limit of {limit}")]
+    Rank { n: usize, limit: usize },
+    #[error(
+        "has the shape {shape:?}: its values of {dtype} are no whole number of bytes, or overflow 64 bits"
+    )]
+    NoSize { shape: Vec<u64>, dtype: Dtype },
+    #[error("lies from byte {start} of the data to byte {end}, which is before it")]
+    Backwards { start: u64, end: u64 },
+    #[error("starts at byte {start}, where byte {due} was due: the format leaves no gaps")]
+    Hole { start: u64, due: u64 },
     #[error("takes {needed} bytes, but its source gives more")]
     TooMuch { needed: u64 },
     #[error("could not be read from its source: {0}")]

@@ -8,6 +8,9 @@
 //! [`Gguf::open`] a caller can rely on it: names are unique, every tensor lies inside its file, and no two overlap.
 //! What does not hold is refused with a sentence that names the key or tensor; nothing is repaired.
 //!
+//! [`Safetensors`] reads the files of Hugging Face models in the same way, alone or with their index, and hands out
+//! ranges of them from which a container can be assembled without a copy.
+//!
 //! Deliberately absent: arithmetic (the number formats are sizes here, no more), the meaning of any metadata
 //! key beyond `general.alignment` and those that start with `split.`, and big-endian files.
 
@@ -20,6 +23,7 @@ mod map;
 mod metadata;
 mod parse;
 mod reader;
+mod safetensors;
 mod shared;
 mod sniff;
 mod split;
@@ -32,6 +36,7 @@ pub use container::{AssembledTensor, Gguf};
 pub use error::{Fault, GgufError, PartOf, TensorFault};
 pub use limits::Limits;
 pub use metadata::Metadata;
+pub use safetensors::{Dtype, SafeTensor, Safetensors, SafetensorsFault};
 pub use shared::SharedBytes;
 pub use tensor::{TensorInfo, TensorType};
 pub use value::{Array, StringArray, Value, ValueType};

@@ -25,7 +25,7 @@ const EXTENSION: &str = ".gguf";
 /// Maps and reads the file, with the others of its set if it is a part of one. The parts come in the set's order.
 pub(crate) fn open(path: &Path, limits: &Limits) -> Result<(Vec<Arc<Bytes>>, Parsed), GgufError> {
     let named = Part::open(path.to_path_buf(), limits)?;
-    let Some((stem, of)) = name_of(path).filter(|(_, of)| of.count > 1) else {
+    let Some((stem, of)) = name_of(path, EXTENSION).filter(|(_, of)| of.count > 1) else {
         return Ok((vec![Arc::new(named.bytes)], named.parsed));
     };
     let paths: Vec<PathBuf> =
@@ -49,7 +49,7 @@ pub(crate) fn refuse_part(metadata: &Metadata) -> Result<(), Fault> {
 
 /// Checks that a file's name and its metadata agree on whether, and where, it is in a set.
 pub(crate) fn check_name(path: &Path, metadata: &Metadata) -> Result<(), Fault> {
-    let name = name_of(path).map(|(_, of)| of).filter(|of| of.count > 1);
+    let name = name_of(path, EXTENSION).map(|(_, of)| of).filter(|of| of.count > 1);
     let inside = place(metadata)?;
     if name == inside { Ok(()) } else { Err(Fault::PartName { name, inside }) }
 }
@@ -69,13 +69,13 @@ fn required(metadata: &Metadata, key: &str) -> Result<u64, Fault> {
     metadata.scalar(key)?.ok_or_else(|| Fault::MissingKey { key: key.to_owned() })
 }
 
-/// `NAME` and the numbers of a file called `NAME-00001-of-00003.gguf`.
-fn name_of(path: &Path) -> Option<(&str, PartOf)> {
+/// `NAME` and the numbers of a file called `NAME-00001-of-00003.gguf`, or with another extension.
+pub(crate) fn name_of<'a>(path: &'a Path, extension: &str) -> Option<(&'a str, PartOf)> {
     let number = |digits: &str| match digits.len() == 5 && digits.bytes().all(|b| b.is_ascii_digit()) {
         true => digits.parse::<u64>().ok(),
         false => None,
     };
-    let (rest, count) = path.file_name()?.to_str()?.strip_suffix(EXTENSION)?.rsplit_once("-of-")?;
+    let (rest, count) = path.file_name()?.to_str()?.strip_suffix(extension)?.rsplit_once("-of-")?;
     let (stem, part) = rest.rsplit_once('-')?;
     let of = PartOf { part: number(part)?, count: number(count)? };
     (1..=of.count).contains(&of.part).then_some((stem, of))
@@ -87,18 +87,17 @@ fn file_name(stem: &str, PartOf { part, count }: PartOf) -> String {
 
 /// Names the first part that is missing, with its full path, and says how many more are.
 fn all_there(paths: &[PathBuf]) -> Result<(), GgufError> {
-    // What cannot be asked for is reported when it is opened.
-    let missing = |path: &PathBuf| matches!(path.try_exists(), Ok(false));
     let count = paths.len() as u64;
-    let mut gone = paths.iter().zip(1..).filter(|(path, _)| missing(path));
-    match gone.next() {
-        None => Ok(()),
-        Some((path, part)) => {
-            let more = gone.count();
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            Err(Fault::MissingPart { of: PartOf { part, count }, more }.in_file(path))
-        }
-    }
+    let Some((i, path, more)) = first_missing(paths) else { return Ok(()) };
+    Err(Fault::MissingPart { of: PartOf { part: i as u64 + 1, count }, more }.in_file(path))
+}
+
+/// The first file that does not exist: its place in the list, its full path, and how many more do not.
+pub(crate) fn first_missing(paths: &[PathBuf]) -> Option<(usize, PathBuf, usize)> {
+    // What cannot be asked for is reported when it is opened.
+    let mut gone = paths.iter().enumerate().filter(|(_, path)| matches!(path.try_exists(), Ok(false)));
+    let (i, path) = gone.next()?;
+    Some((i, std::path::absolute(path).unwrap_or_else(|_| path.clone()), gone.count()))
 }
 
 struct Part {
@@ -174,7 +173,7 @@ mod tests {
 
     #[test]
     fn names_of_parts_are_told_from_others() {
-        let of = |name| name_of(Path::new(name)).map(|(stem, of)| (stem, of.part, of.count));
+        let of = |name| name_of(Path::new(name), EXTENSION).map(|(stem, of)| (stem, of.part, of.count));
         assert_eq!(of("a/b/model-00002-of-00003.gguf"), Some(("model", 2, 3)));
         assert_eq!(of("x-of-y-00001-of-00001.gguf"), Some(("x-of-y", 1, 1)));
         for other in [
