@@ -53,7 +53,7 @@ pub enum HubError {
         known: String,
     },
     /// A folder where a file is needed.
-    #[error("{} is a folder; give the path of one .gguf file in it", .path.display())]
+    #[error("{} is a folder without a config.json; give the path of one .gguf file in it", .path.display())]
     IsFolder {
         /// The path.
         path: PathBuf,

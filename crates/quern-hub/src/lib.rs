@@ -91,7 +91,8 @@ impl Hub {
 
     /// The file a reference means, fetched if need be.
     ///
-    /// What holds a path separator or ends in `.gguf` is a path; anything else is a short name.
+    /// What holds a path separator or ends in `.gguf` or `.safetensors` is a path; anything else is a short name. A folder
+    /// is a model where it holds a `config.json`.
     pub fn resolve(&self, reference: &str, progress: &mut dyn Progress) -> Result<ResolvedModel, HubError> {
         if reference.starts_with("hf:") || reference.contains("://") {
             return Err(HubError::NotYet { reference: reference.into(), known: self.known() });
@@ -112,7 +113,9 @@ impl Hub {
     fn local(&self, path: &Path) -> Result<ResolvedModel, HubError> {
         let metadata = std::fs::metadata(path);
         match metadata {
-            Ok(metadata) if metadata.is_dir() => Err(HubError::IsFolder { path: path.into() }),
+            Ok(metadata) if metadata.is_dir() && !path.join("config.json").is_file() => {
+                Err(HubError::IsFolder { path: path.into() })
+            }
             Ok(_) => {
                 let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
                 Ok(ResolvedModel { path: path.into(), name, system: None })
@@ -138,5 +141,6 @@ impl Hub {
 fn is_path(reference: &str) -> bool {
     let extension = Path::new(reference).extension();
     reference.contains(['/', std::path::MAIN_SEPARATOR])
-        || extension.is_some_and(|e| e.eq_ignore_ascii_case("gguf"))
+        || extension
+            .is_some_and(|e| ["gguf", "safetensors"].iter().any(|known| e.eq_ignore_ascii_case(known)))
 }

@@ -2,6 +2,7 @@
 
 use quern_backend::BackendError;
 use quern_gguf::GgufError;
+use std::path::PathBuf;
 
 /// An error of the model layer.
 #[derive(Debug, thiserror::Error)]
@@ -9,6 +10,14 @@ pub enum ModelError {
     /// The file itself.
     #[error(transparent)]
     Gguf(#[from] GgufError),
+    /// A Hugging Face configuration.
+    #[error("{} {reason}", .path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// No family of that name.
     #[error("unknown architecture \"{arch}\": the families are {known}")]
     Architecture {

@@ -4,6 +4,7 @@ use crate::ModelError;
 use quern_backend::RopePairs;
 use quern_gguf::{Gguf, GgufError, Metadata, TensorInfo, Value};
 
+use crate::hugging_face::{HUGGING_FACE, LAYOUT};
 use crate::spec::{RopeScaling, RopeSpec, SpecLimits};
 
 /// A file as a family sees it.
@@ -27,6 +28,11 @@ impl<'a> Header<'a> {
     /// All metadata.
     pub fn metadata(&self) -> &'a Metadata {
         self.file.metadata()
+    }
+
+    /// Whether weights lie as Hugging Face folders have them, not as GGUF files do.
+    pub fn is_hugging_face(&self) -> bool {
+        self.metadata().get(LAYOUT).is_some_and(|layout| *layout == Value::Str(HUGGING_FACE.into()))
     }
 
     fn key(&self, name: &str) -> String {

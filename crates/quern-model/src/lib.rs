@@ -9,6 +9,7 @@ mod error;
 mod families;
 mod forward;
 mod header;
+mod hugging_face;
 mod load;
 mod rope;
 mod spec;
@@ -18,6 +19,7 @@ pub use error::ModelError;
 pub use families::{FAMILIES, Family};
 pub use forward::Workspace;
 pub use header::Header;
+pub use hugging_face::{HuggingFace, is_hugging_face, open_hugging_face};
 pub use load::Model;
 pub use spec::{
     AttentionSpec, DeltaNetSpec, DenseSpec, FeedForward, LayerSpec, Mixer, ModelSpec, NormPlacement,

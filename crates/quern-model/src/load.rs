@@ -5,7 +5,7 @@ use crate::rope::RopeAngles;
 use crate::spec::{AttentionSpec, DenseSpec, FeedForward, LayerSpec, Mixer, ModelSpec, NormPlacement};
 use crate::{Header, ModelError, SequenceState};
 use quern_backend::{Backend, HostBytes, KvType, Tensor, WeightUse};
-use quern_gguf::{Gguf, TensorInfo};
+use quern_gguf::{Gguf, TensorInfo, TensorType};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ const HEAD: &str = "output.weight";
 /// The last norm.
 const OUTPUT_NORM: &str = "output_norm.weight";
 /// Frequency factors of the rotary embedding, which the family has read.
-const ROPE_FACTORS: &str = "rope_freqs.weight";
+pub(crate) const ROPE_FACTORS: &str = "rope_freqs.weight";
 
 /// A tensor of an open container.
 struct FileTensor {
@@ -100,16 +100,20 @@ impl HostBytes for OwnedTensor {
 
 /// A small float tensor as host values.
 pub(crate) fn vector(file: &Gguf, tensor: &TensorInfo) -> Result<Vec<f32>, ModelError> {
-    let n = tensor.n_elements() as usize;
-    let Some(format) = quern_kernels::formats::format(tensor.ty).filter(|f| f.unit_k == 1) else {
+    float_values(&tensor.name, tensor.ty, file.data(tensor))
+}
+
+/// The values of a float tensor.
+pub(crate) fn float_values(name: &str, ty: TensorType, bytes: &[u8]) -> Result<Vec<f32>, ModelError> {
+    let Some(format) = quern_kernels::formats::format(ty).filter(|f| f.unit_k == 1) else {
         return Err(ModelError::TensorShape {
-            name: tensor.name.clone(),
-            found: tensor.ty.name().into(),
+            name: name.into(),
+            found: ty.name().into(),
             expected: "F32, F16 or BF16".into(),
         });
     };
-    let mut values = vec![0.0; n];
-    format.decode_row(file.data(tensor), &mut values);
+    let mut values = vec![0.0; bytes.len() / ty.bytes_per_block() as usize];
+    format.decode_row(bytes, &mut values);
     Ok(values)
 }
 

@@ -6,12 +6,17 @@ mod common;
 
 use common::{Run, backend, fixture, logits, npy};
 use quern_gguf::{AssembledTensor, Gguf, Metadata};
-use quern_model::Model;
+use quern_model::{Model, open_hugging_face};
 use std::sync::Arc;
 
 /// Every row within 1e-4 of its largest reference logit, and the same best token wherever the reference is sure.
 fn check(name: &str) {
     check_file(name, Gguf::open(fixture(&format!("tiny/{name}.gguf"))).unwrap());
+}
+
+/// The same model as the folder that transformers saves.
+fn check_folder(name: &str) {
+    check_file(name, open_hugging_face(&fixture(&format!("tiny/{name}"))).unwrap());
 }
 
 fn check_file(name: &str, file: Gguf) {
@@ -41,12 +46,25 @@ fn check_file(name: &str, file: Gguf) {
 }
 
 macro_rules! oracles {
-    ($($test:ident $name:literal;)*) => {
-        $(#[test] fn $test() { check($name); })*
+    ($check:ident: $($test:ident $name:literal;)*) => {
+        $(#[test] fn $test() { $check($name); })*
     };
 }
 
 oracles! {
+    check_folder:
+    // Llama 3's scaling, biases, a tied head that is stored nowhere.
+    llama_folder "llama-full";
+    gemma3_folder "gemma3-keys";
+    gemma3_linear_folder "gemma3-linear";
+    // In four files with an index.
+    qwen2_folder "qwen2";
+    qwen3_folder "qwen3";
+    qwen35_folder "qwen35";
+}
+
+oracles! {
+    check:
     llama_full "llama-full";
     llama_plain "llama-plain";
     llama_linear "llama-linear";

@@ -4,7 +4,7 @@ use crate::Error;
 use quern_chat::{ChatTemplate, TemplateTokens};
 use quern_gguf::{Gguf, Metadata};
 use quern_hub::{Hub, Progress};
-use quern_model::ModelSpec;
+use quern_model::{ModelSpec, is_hugging_face, open_hugging_face};
 use quern_tokenizer::{SharedTokenizer, from_metadata};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,11 +20,19 @@ pub struct ModelFile {
     gguf: Arc<Gguf>,
 }
 
+/// A GGUF file, or a Hugging Face folder as one.
+fn open(path: &Path) -> Result<Gguf, Error> {
+    if is_hugging_face(path) {
+        return open_hugging_face(path).map_err(|error| Error::model(path, error));
+    }
+    Ok(Gguf::open(path)?)
+}
+
 impl ModelFile {
     /// Opens what a reference means: a path, or a short name, which is fetched if need be.
     pub fn open(reference: &str, progress: &mut dyn Progress) -> Result<ModelFile, Error> {
         let found = Hub::from_env().resolve(reference, progress)?;
-        Ok(ModelFile { name: found.name, system: found.system, gguf: Arc::new(Gguf::open(&found.path)?) })
+        Ok(ModelFile { name: found.name, system: found.system, gguf: Arc::new(open(&found.path)?) })
     }
 
     /// The short name, or the file's name without its extension.

@@ -3,9 +3,11 @@
 //!
 //! Gemma Team 2025; reference: `modeling_gemma3.py` of transformers. GGUF files hold norm weights with their +1.
 
+use crate::hugging_face::{Config, Entries, HuggingFace};
 use crate::spec::{AttentionSpec, DenseSpec, FeedForward, LayerSpec, Mixer, NormPlacement, RopeScaling};
 use crate::{Header, ModelError, ModelSpec};
 use quern_backend::{Activation, RopePairs};
+use quern_gguf::Value;
 
 /// Every sixth layer sees everything, where the file does not say otherwise.
 const PATTERN: usize = 6;
@@ -29,7 +31,12 @@ pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
     if window.is_none() && sliding.contains(&true) {
         return h.refuse("attention.sliding_window is missing, and layers slide");
     }
-    let scaled_width = if n_layers == LAYERS_27B { hidden / n_heads.max(1) } else { head_dim };
+    // The publisher's configuration says it; GGUF files have no key for it.
+    let scaled_width = match h.opt_count("attention.query_pre_attn_scalar")? {
+        Some(width) => width,
+        None if n_layers == LAYERS_27B => hidden / n_heads.max(1),
+        None => head_dim,
+    };
     let layer = |l: usize| {
         let slides = sliding[l];
         LayerSpec {
@@ -71,4 +78,52 @@ pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
         ropes: vec![full, local],
         layers: (0..n_layers).map(layer).collect(),
     })
+}
+
+pub(super) const HUGGING_FACE: HuggingFace = HuggingFace {
+    model_types: &["gemma3_text", "gemma3"],
+    names: &[
+        ("post_attention_layernorm", "post_attention_norm"),
+        ("pre_feedforward_layernorm", "ffn_norm"),
+        ("post_feedforward_layernorm", "post_ffw_norm"),
+    ],
+    activation: "gelu_pytorch_tanh",
+    one_plus_norms: true,
+    tied: true,
+    config,
+};
+
+fn config(config: &Config<'_>, entries: &mut Entries) -> Result<(), ModelError> {
+    if config.opt_f32("attn_logit_softcapping")?.is_some() {
+        return config.refuse("has attn_logit_softcapping: that cannot be run yet");
+    }
+    if config.opt_bool("use_bidirectional_attention")? == Some(true) {
+        return config.refuse("has use_bidirectional_attention: it is no model that generates");
+    }
+    if let Some(window) = config.opt_count("sliding_window")? {
+        entries.count("attention.sliding_window", window);
+    }
+    match (config.layers_of("sliding_attention")?, config.opt_count("sliding_window_pattern")?) {
+        (Some(flags), _) => entries.flags("attention.sliding_window_pattern", flags),
+        (None, Some(period)) => entries.count("attention.sliding_window_pattern", period),
+        (None, None) => {}
+    }
+    let local = config.rope()?.object("sliding_attention")?;
+    if let Some(local) = &local {
+        local.only("rope_type", &["default"])?;
+    }
+    let base = match &local {
+        Some(local) => local.opt_f32("rope_theta")?,
+        None => config.opt_f32("rope_local_base_freq")?,
+    };
+    if let Some(base) = base {
+        entries.own("rope.freq_base_swa", Value::F32(base));
+    }
+    if let Some(width) = config.opt_count("query_pre_attn_scalar")? {
+        entries.count("attention.query_pre_attn_scalar", width);
+    }
+    if let Some(cap) = config.opt_f32("final_logit_softcapping")? {
+        entries.own("final_logit_softcapping", Value::F32(cap));
+    }
+    Ok(())
 }

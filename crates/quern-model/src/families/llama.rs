@@ -4,9 +4,20 @@
 //! which turn together are adjacent.
 
 use super::dense::{Dense, dense};
+use crate::hugging_face::HuggingFace;
 use crate::{Header, ModelError, ModelSpec};
 use quern_backend::RopePairs;
 
 pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
-    dense(h, Dense { pairs: RopePairs::Adjacent, qk_norm: false })
+    let pairs = if h.is_hugging_face() { RopePairs::Halves } else { RopePairs::Adjacent };
+    dense(h, Dense { pairs, qk_norm: false })
 }
+
+pub(super) const HUGGING_FACE: HuggingFace = HuggingFace {
+    model_types: &["llama"],
+    names: &[("post_attention_layernorm", "ffn_norm")],
+    activation: "silu",
+    one_plus_norms: false,
+    tied: false,
+    config: |_, _| Ok(()),
+};

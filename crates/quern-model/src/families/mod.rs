@@ -7,6 +7,7 @@ mod qwen2;
 mod qwen3;
 mod qwen35;
 
+use crate::hugging_face::HuggingFace;
 use crate::{Header, ModelError, ModelSpec};
 use quern_gguf::Gguf;
 
@@ -16,15 +17,17 @@ pub struct Family {
     pub arch: &'static str,
     /// Reads a header.
     pub spec: fn(&Header<'_>) -> Result<ModelSpec, ModelError>,
+    /// Its Hugging Face folders.
+    pub hugging_face: HuggingFace,
 }
 
 /// Every family that can be run.
 pub static FAMILIES: &[Family] = &[
-    Family { arch: "llama", spec: llama::spec },
-    Family { arch: "gemma3", spec: gemma3::spec },
-    Family { arch: "qwen2", spec: qwen2::spec },
-    Family { arch: "qwen3", spec: qwen3::spec },
-    Family { arch: "qwen35", spec: qwen35::spec },
+    Family { arch: "llama", spec: llama::spec, hugging_face: llama::HUGGING_FACE },
+    Family { arch: "gemma3", spec: gemma3::spec, hugging_face: gemma3::HUGGING_FACE },
+    Family { arch: "qwen2", spec: qwen2::spec, hugging_face: qwen2::HUGGING_FACE },
+    Family { arch: "qwen3", spec: qwen3::spec, hugging_face: qwen3::HUGGING_FACE },
+    Family { arch: "qwen35", spec: qwen35::spec, hugging_face: qwen35::HUGGING_FACE },
 ];
 
 impl ModelSpec {

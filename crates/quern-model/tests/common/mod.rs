@@ -5,7 +5,7 @@ use quern_backend::{Backend, Batch, KvType, SeqId, Want};
 use quern_cpu::{ActivationMode, CpuBackend, CpuOptions};
 use quern_gguf::Gguf;
 use quern_kernels::isa::Level;
-use quern_model::{Model, States, Workspace};
+use quern_model::{Model, States, Workspace, is_hugging_face, open_hugging_face};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -69,7 +69,9 @@ pub fn backend(run: Run) -> Arc<CpuBackend> {
 }
 
 pub fn load(path: &Path, run: Run) -> Model<CpuBackend> {
-    let file = Arc::new(Gguf::open(path).unwrap());
+    let file =
+        if is_hugging_face(path) { open_hugging_face(path).unwrap() } else { Gguf::open(path).unwrap() };
+    let file = Arc::new(file);
     Model::load(backend(run), &file, &mut |_, _| {}).unwrap()
 }
 
