@@ -69,6 +69,12 @@ pub enum TokenizerError {
         /// The token.
         id: u32,
     },
+    /// The rules for rewriting text cannot be used.
+    #[error("tokenizer.ggml.precompiled_charsmap {why}")]
+    BadCharsmap {
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// A merge is not two tokens that form a third.
     #[error("merge {index}, {merge}, does not name two tokens that together spell a third")]
     BadMerge {

@@ -1,9 +1,10 @@
 //! Text to token ids and back, from GGUF metadata; byte-exact streaming decode.
 //!
-//! [`from_metadata`] turns the `tokenizer.ggml.*` keys of a file into a [`Tokenizer`]. Three kinds of vocabulary are
-//! read: byte-level BPE (`gpt2`), SentencePiece's score-BPE with byte fallback (`llama`), and BPE over raw UTF-8 text
-//! (`gemma4`). They share **one merge loop** (`merge.rs`), a linked list of symbols and a binary heap of candidates;
-//! what differs is only how two neighbours are looked up and which candidate goes first.
+//! [`from_metadata`] turns the `tokenizer.ggml.*` keys of a file into a [`Tokenizer`]. The kinds of vocabulary are the
+//! rows of one table (`kinds.rs`). Byte-level BPE (`gpt2`), SentencePiece's score-BPE with byte fallback (`llama`) and
+//! BPE over raw UTF-8 text (`gemma4`) share **one merge loop** (`merge.rs`), a linked list of symbols and a binary heap
+//! of candidates; what differs is only how two neighbours are looked up and which candidate goes first. WordPiece
+//! (`bert`), Unigram (`t5`) and RWKV's greedy match (`rwkv`) share one tree of tokens (`trie.rs`).
 //!
 //! Why our own loop and not the `tokenizers` crate: a vocabulary goes from the file to the tables without a detour
 //! through JSON, so 262,144 tokens load in a fraction of a second; no text, however chosen, takes more than
@@ -22,25 +23,35 @@
 //!
 //! # What is deliberately absent
 //!
-//! WordPiece, Unigram, RWKV and PLaMo vocabularies; normalisation beyond the space escape of SentencePiece; the
-//! "clean up spaces" step that some implementations apply to decoded text, since it cannot be undone or streamed;
-//! chat templates, which are `quern-chat`'s.
+//! PLaMo vocabularies; the "clean up spaces" step that some implementations apply to decoded text, since it cannot be
+//! undone or streamed; chat templates, which are `quern-chat`'s.
 
 mod bytelevel;
+mod charsmap;
+mod classes;
+mod cut;
 mod decode;
 mod error;
+mod front;
+mod kinds;
 mod matcher;
 mod merge;
 mod merges;
 mod metadata;
 mod model;
+mod normalize;
 mod pretokenize;
 mod pretokenizers;
+mod rwkv;
 mod segment;
 mod special;
 mod strings;
 mod tokenizer;
+mod trie;
+mod unigram;
 mod vocab;
+mod wordpiece;
+mod words;
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! A vocabulary from the metadata of a GGUF file.
 
-use quern_gguf::{Metadata, StringArray};
+use std::borrow::Cow;
+
+use quern_gguf::{Array, Metadata, StringArray, Value};
 
 use crate::error::TokenizerError;
 use crate::special::SpecialIds;
@@ -10,6 +12,7 @@ use crate::{SharedTokenizer, from_vocab};
 /// The tokenizer that a file describes. The file's tensors are not needed: a vocabulary-only file will do.
 pub fn from_metadata(metadata: &Metadata) -> Result<SharedTokenizer, TokenizerError> {
     let kinds = metadata.opt_i32s("tokenizer.ggml.token_type")?;
+    let charsmap = charsmap(metadata)?;
     let id = |key| metadata.opt_u32(key);
     from_vocab(&Vocab {
         model: metadata.str("tokenizer.ggml.model")?,
@@ -19,18 +22,27 @@ pub fn from_metadata(metadata: &Metadata) -> Result<SharedTokenizer, TokenizerEr
         kinds: kinds.map(|kinds| kinds.iter().copied().map(TokenKind::from_number).collect()),
         scores: scores(metadata)?,
         merges: metadata.opt_strings("tokenizer.ggml.merges")?.map(list),
+        charsmap: charsmap.as_deref(),
+        remove_extra_whitespaces: metadata
+            .opt_bool("tokenizer.ggml.remove_extra_whitespaces")?
+            .unwrap_or(false),
+        lowercase: metadata.opt_bool("tokenizer.ggml.normalizer.lowercase")?,
+        strip_accents: metadata.opt_bool("tokenizer.ggml.normalizer.strip_accents")?,
         special: SpecialIds {
             bos: id("tokenizer.ggml.bos_token_id")?,
             eos: id("tokenizer.ggml.eos_token_id")?,
             eot: id("tokenizer.ggml.eot_token_id")?,
             eom: id("tokenizer.ggml.eom_token_id")?,
             unk: id("tokenizer.ggml.unknown_token_id")?,
+            sep: id("tokenizer.ggml.seperator_token_id")?,
+            cls: id("tokenizer.ggml.cls_token_id")?,
             pad: id("tokenizer.ggml.padding_token_id")?,
             fim_pad: id("tokenizer.ggml.fim_pad_token_id")?,
             fim_rep: id("tokenizer.ggml.fim_rep_token_id")?,
             fim_sep: id("tokenizer.ggml.fim_sep_token_id")?,
             add_bos: metadata.opt_bool("tokenizer.ggml.add_bos_token")?,
             add_eos: metadata.opt_bool("tokenizer.ggml.add_eos_token")?,
+            add_sep: metadata.opt_bool("tokenizer.ggml.add_sep_token")?,
             add_space_prefix: metadata.opt_bool("tokenizer.ggml.add_space_prefix")?,
         },
     })
@@ -47,4 +59,14 @@ fn scores(metadata: &Metadata) -> Result<Option<Vec<f32>>, TokenizerError> {
         return Ok(Some(whole.iter().map(|&score| score as f32).collect()));
     }
     Ok(metadata.opt_f32s(KEY)?.map(|scores| scores.into_owned()))
+}
+
+/// The charsmap, which some files hold as signed bytes.
+fn charsmap(metadata: &Metadata) -> Result<Option<Cow<'_, [u8]>>, TokenizerError> {
+    match metadata.get("tokenizer.ggml.precompiled_charsmap") {
+        None => Ok(None),
+        Some(Value::Array(Array::U8(bytes))) => Ok(Some(Cow::Borrowed(bytes))),
+        Some(Value::Array(Array::I8(bytes))) => Ok(Some(bytes.iter().map(|&byte| byte as u8).collect())),
+        Some(_) => Err(TokenizerError::BadCharsmap { why: "is no array of bytes" }),
+    }
 }

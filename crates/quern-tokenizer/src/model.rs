@@ -1,24 +1,36 @@
-//! From ordinary text to ids: the three kinds of vocabulary on top of the one merge loop.
+//! From ordinary text to ids: the kinds of vocabulary put to work.
 
 use crate::bytelevel;
 use crate::error::TokenizerError;
+use crate::front::{Front, FrontScratch};
 use crate::merge::{Join, Joins, Merger, NO_TOKEN};
 use crate::merges::Merges;
 use crate::pretokenize::{Step, split};
-use crate::pretokenizers::PreTokenizer;
+use crate::rwkv::{self, Rwkv};
 use crate::special::{Reach, Roles};
 use crate::strings::Strings;
-use crate::vocab::{TokenKind, Tokens, Vocab};
+use crate::unigram::{Lattice, Unigram};
+use crate::vocab::{TokenKind, Tokens};
+use crate::wordpiece::WordPiece;
+use crate::words::Words;
 
 /// How spaces are spelled where the byte alphabet is not used.
-const SPACE: &str = "▁";
+pub(crate) const SPACE: &str = "▁";
 
 /// Memory that encoding reuses from word to word.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    pub(crate) merger: Merger,
     text: String,
+    front: FrontScratch,
+    pub(crate) word: WordScratch,
+}
+
+/// Memory for one word.
+#[derive(Debug, Default)]
+pub(crate) struct WordScratch {
+    pub(crate) merger: Merger,
     spelling: Vec<u8>,
+    lattice: Lattice,
 }
 
 /// A vocabulary, ready to encode ordinary text.
@@ -27,6 +39,8 @@ pub(crate) struct Model {
     tokens: Tokens,
     reach: Vec<Reach>,
     kind: Kind,
+    /// What cuts text into words, where the kind itself does not.
+    front: Option<Front>,
     /// The token for each byte of text that has no other; [`NO_TOKEN`] where there is none.
     bytes: Box<[u32; 256]>,
     /// For what has neither.
@@ -36,79 +50,45 @@ pub(crate) struct Model {
 }
 
 #[derive(Debug)]
-enum Kind {
+pub(crate) enum Kind {
     /// `gpt2`: merges over bytes.
     ByteLevel { steps: Vec<Step>, merges: Merges, ignore_merges: bool },
     /// `gemma4`: merges over characters.
     RawText { steps: Vec<Step>, merges: Merges, whole_line_breaks: bool, words: Words },
     /// `llama`: what joins is whatever two neighbours spell together, by score.
     Score { priorities: Vec<u32>, longest: usize, words: Words },
+    /// `bert`: the longest piece first, word by word.
+    WordPiece(WordPiece),
+    /// `t5`: the best sum of scores.
+    Unigram(Unigram),
+    /// `rwkv`: the longest token first.
+    Rwkv(Rwkv),
 }
 
 impl Model {
-    /// Score-BPE.
-    pub(crate) fn by_score(
-        vocab: &Vocab<'_>,
+    /// A model of the `kind` that is made for these tokens.
+    pub(crate) fn new(
         tokens: Tokens,
         roles: &Roles,
-    ) -> Result<Model, TokenizerError> {
-        let missing = TokenizerError::MissingList { key: "tokenizer.ggml.scores", model: "llama" };
-        let scores = vocab.scores.as_ref().ok_or(missing)?;
-        if let Some(id) = scores.iter().position(|score| score.is_nan()) {
-            return Err(TokenizerError::BadScore { id: id as u32 });
-        }
-        let priorities = scores.iter().map(|&score| descending(score)).collect();
-        let longest = vocab.tokens.iter().map(|token| token.len()).max().unwrap_or(0);
-        Model::new(tokens, roles, |tokens, _| {
-            Ok(Kind::Score { priorities, longest, words: Words::new(tokens) })
-        })
-    }
-
-    /// BPE by a list of merges.
-    pub(crate) fn by_merges(
-        vocab: &Vocab<'_>,
-        tokens: Tokens,
-        roles: &Roles,
-        row: &PreTokenizer,
-        model: &'static str,
-    ) -> Result<Model, TokenizerError> {
-        let missing = TokenizerError::MissingList { key: "tokenizer.ggml.merges", model };
-        let merges = vocab.merges.as_ref().ok_or(missing)?;
-        let steps = row.patterns.iter().map(|pattern| Step::new(pattern)).collect::<Result<Vec<_>, _>>();
-        // A unit test compiles every row of the table.
-        let steps = steps.unwrap_or_else(|error| unreachable!("a pattern of the table: {error}"));
-        Model::new(tokens, roles, |tokens, reach| {
-            let merges = Merges::new(merges, tokens, |id| is_text(reach[id as usize]))?;
-            Ok(match row.raw_text {
-                true => Kind::RawText {
-                    steps,
-                    merges,
-                    whole_line_breaks: row.whole_line_breaks,
-                    words: Words::new(tokens),
-                },
-                false => Kind::ByteLevel { steps, merges, ignore_merges: row.ignore_merges },
-            })
-        })
-    }
-
-    fn new(
-        tokens: Tokens,
-        roles: &Roles,
+        front: Option<Front>,
         kind: impl FnOnce(&Tokens, &[Reach]) -> Result<Kind, TokenizerError>,
     ) -> Result<Model, TokenizerError> {
         let reach: Vec<Reach> = (0..tokens.len() as u32).map(|id| roles.reach(id, &tokens)).collect();
         let kind = kind(&tokens, &reach)?;
-        let unk = roles.special.unk.filter(|&id| {
-            roles.ends.binary_search(&id).is_err() && tokens.kind(id) != Some(TokenKind::Control)
-        });
+        // BERT's files hold the unknown token as a control token, and have nothing else for what is unknown.
+        let control = |id| tokens.kind(id) == Some(TokenKind::Control) && !matches!(kind, Kind::WordPiece(_));
+        let unk = roles.special.unk.filter(|&id| roles.ends.binary_search(&id).is_err() && !control(id));
         let mut bytes = Box::new([NO_TOKEN; 256]);
         let mut lost = Vec::new();
         for byte in 0..=255u8 {
-            let spelling = match kind {
-                Kind::ByteLevel { .. } => bytelevel::spelled(byte).to_string(),
-                Kind::RawText { .. } | Kind::Score { .. } => format!("<0x{byte:02X}>"),
+            let found = match &kind {
+                Kind::ByteLevel { .. } => tokens.find(bytelevel::spelled(byte).to_string().as_bytes()),
+                Kind::RawText { .. } | Kind::Score { .. } | Kind::Unigram(_) => {
+                    tokens.find(format!("<0x{byte:02X}>").as_bytes())
+                }
+                Kind::WordPiece(_) => None,
+                Kind::Rwkv(tokens) => tokens.byte(byte),
             };
-            let found = tokens.find(spelling.as_bytes());
             // Bytes that no UTF-8 text holds need no token.
             let occurs = !matches!(byte, 0xC0 | 0xC1 | 0xF5..);
             match found {
@@ -117,14 +97,12 @@ impl Model {
                 // Published byte-level vocabularies lack some control characters and bytes of rare scripts.
                 None if occurs && unk.is_none() => match kind {
                     Kind::ByteLevel { .. } => lost.push(byte),
-                    Kind::RawText { .. } | Kind::Score { .. } => {
-                        return Err(TokenizerError::NoByteToken { byte });
-                    }
+                    _ => return Err(TokenizerError::NoByteToken { byte }),
                 },
                 _ => {}
             }
         }
-        Ok(Model { tokens, reach, kind, bytes, unk, lost })
+        Ok(Model { tokens, reach, kind, front, bytes, unk, lost })
     }
 
     pub(crate) fn tokens(&self) -> &Tokens {
@@ -154,6 +132,7 @@ impl Model {
                 (Some(TokenKind::Normal | TokenKind::Unused), Kind::ByteLevel { .. }) => {
                     bytelevel::unspell(spelling, out);
                 }
+                (Some(TokenKind::Normal | TokenKind::Unused), Kind::Rwkv(_)) => rwkv::unescape(spelling, out),
                 (Some(TokenKind::Normal | TokenKind::Unused), _) => unescape_spaces(spelling, out),
                 _ => out.extend_from_slice(spelling),
             }
@@ -164,10 +143,41 @@ impl Model {
 
     /// Appends the ids of ordinary text, `after_space` as if a space stood before it. Text is shorter than 1 GiB.
     pub(crate) fn encode(&self, text: &str, after_space: bool, scratch: &mut Scratch, out: &mut Vec<u32>) {
-        let Scratch { merger, text: escaped, spelling } = scratch;
+        let Scratch { text: escaped, front: memory, word: scratch } = scratch;
+        if let Some(front) = &self.front {
+            return front.words(text, memory, &mut |word| self.encode_word(word, scratch, out));
+        }
         escaped.clear();
         match &self.kind {
-            Kind::ByteLevel { steps, merges, ignore_merges } => split(steps, text, &mut |word| {
+            Kind::ByteLevel { steps, .. } => {
+                split(steps, text, &mut |word| self.encode_word(word, scratch, out))
+            }
+            Kind::RawText { steps, whole_line_breaks, .. } => {
+                escape_spaces(text, escaped);
+                split(steps, escaped, &mut |line| {
+                    let is_breaks = *whole_line_breaks && line.starts_with('\n');
+                    match is_breaks.then(|| self.find_text(line.as_bytes())).flatten() {
+                        Some(id) => out.push(id),
+                        None => self.encode_word(line, scratch, out),
+                    }
+                });
+            }
+            Kind::Score { .. } => {
+                if after_space {
+                    escaped.push_str(SPACE);
+                }
+                escape_spaces(text, escaped);
+                self.encode_word(escaped, scratch, out);
+            }
+            Kind::WordPiece(_) | Kind::Unigram(_) | Kind::Rwkv(_) => self.encode_word(text, scratch, out),
+        }
+    }
+
+    /// Appends the ids of a word, which nothing in it joins to what is around it.
+    fn encode_word(&self, word: &str, scratch: &mut WordScratch, out: &mut Vec<u32>) {
+        let WordScratch { merger, spelling, lattice } = scratch;
+        match &self.kind {
+            Kind::ByteLevel { merges, ignore_merges, .. } => {
                 if *ignore_merges {
                     spelling.clear();
                     bytelevel::spell(word.as_bytes(), spelling);
@@ -178,41 +188,43 @@ impl Model {
                 merger.clear();
                 word.bytes().for_each(|byte| merger.push(1, self.bytes[usize::from(byte)]));
                 self.merge(word, merger, merges, out);
-            }),
-            Kind::RawText { steps, merges, whole_line_breaks, words } => {
-                escape_spaces(text, escaped);
-                split(steps, escaped, &mut |line| {
-                    let whole = if *whole_line_breaks && line.starts_with('\n') {
-                        self.find_text(line.as_bytes())
-                    } else {
-                        None
-                    };
-                    if let Some(id) = whole {
-                        return out.push(id);
-                    }
-                    words.split(line, |word| {
-                        merger.clear();
-                        for (at, c) in word.char_indices() {
-                            let len = c.len_utf8();
-                            let id = self.find_text(&word.as_bytes()[at..at + len]);
-                            merger.push(len, id.unwrap_or(NO_TOKEN));
-                        }
-                        self.merge(word, merger, merges, out);
-                    });
-                });
             }
-            Kind::Score { priorities, longest, words } => {
-                if after_space {
-                    escaped.push_str(SPACE);
+            Kind::RawText { merges, words, .. } => words.split(word, |word| {
+                merger.clear();
+                for (at, c) in word.char_indices() {
+                    let len = c.len_utf8();
+                    let id = self.find_text(&word.as_bytes()[at..at + len]);
+                    merger.push(len, id.unwrap_or(NO_TOKEN));
                 }
-                escape_spaces(text, escaped);
+                self.merge(word, merger, merges, out);
+            }),
+            Kind::Score { priorities, longest, words } => {
                 let joins = ByScore { model: self, priorities, longest: *longest };
-                words.split(escaped, |word| {
+                words.split(word, |word| {
                     merger.clear();
                     word.chars().for_each(|c| merger.push(c.len_utf8(), NO_TOKEN));
                     self.merge(word, merger, &joins, out);
                 });
             }
+            Kind::WordPiece(pieces) => {
+                if !pieces.encode(word, out) {
+                    out.extend(self.unk);
+                }
+            }
+            Kind::Unigram(unigram) => {
+                // Unknown characters side by side are one unknown token.
+                let mut after_unknown = false;
+                unigram.encode(word, lattice, |text, token| {
+                    let is_unknown = token == NO_TOKEN && !self.has_bytes(text.as_bytes());
+                    match token {
+                        NO_TOKEN if is_unknown && after_unknown => {}
+                        NO_TOKEN => self.push_bytes(text.as_bytes(), out),
+                        id => out.push(id),
+                    }
+                    after_unknown = is_unknown;
+                });
+            }
+            Kind::Rwkv(tokens) => tokens.encode(word.as_bytes(), |id| out.extend(id.or(self.unk))),
         }
     }
 
@@ -225,11 +237,22 @@ impl Model {
                 out.push(id);
             } else if let Some(id) = self.find_symbol(bytes) {
                 out.push(id);
-            } else if bytes.iter().all(|&byte| self.bytes[usize::from(byte)] != NO_TOKEN) {
-                out.extend(bytes.iter().map(|&byte| self.bytes[usize::from(byte)]));
             } else {
-                out.extend(self.unk);
+                self.push_bytes(bytes, out);
             }
+        }
+    }
+
+    fn has_bytes(&self, text: &[u8]) -> bool {
+        text.iter().all(|&byte| self.bytes[usize::from(byte)] != NO_TOKEN)
+    }
+
+    /// Appends text that has no token: byte by byte if every byte has one, or else as unknown.
+    fn push_bytes(&self, text: &[u8], out: &mut Vec<u32>) {
+        if self.has_bytes(text) {
+            out.extend(text.iter().map(|&byte| self.bytes[usize::from(byte)]));
+        } else {
+            out.extend(self.unk);
         }
     }
 
@@ -237,7 +260,7 @@ impl Model {
     fn find_symbol(&self, bytes: &[u8]) -> Option<u32> {
         match self.kind {
             Kind::Score { .. } => self.find_text(bytes),
-            Kind::ByteLevel { .. } | Kind::RawText { .. } => None,
+            _ => None,
         }
     }
 
@@ -247,42 +270,14 @@ impl Model {
     }
 }
 
-fn is_text(reach: Reach) -> bool {
+pub(crate) fn is_text(reach: Reach) -> bool {
     matches!(reach, Reach::Text | Reach::Added)
 }
 
-/// Where text with escaped spaces can be cut without changing what merges: between two characters of which the second is
-/// a space and the pair is inside no token. Short words keep the heap small and in the cache.
-#[derive(Debug)]
-struct Words {
-    /// Last bytes of the characters that stand before a space inside some token.
-    before_space: [bool; 256],
-}
-
-impl Words {
-    fn new(tokens: &Tokens) -> Words {
-        let mut before_space = [false; 256];
-        for (_, spelling) in tokens.spellings.iter() {
-            let spaces = spelling.windows(SPACE.len()).enumerate().filter(|(_, w)| *w == SPACE.as_bytes());
-            for (at, _) in spaces.filter(|&(at, _)| at > 0) {
-                before_space[usize::from(spelling[at - 1])] = true;
-            }
-        }
-        Words { before_space }
-    }
-
-    fn split<'t>(&self, text: &'t str, mut emit: impl FnMut(&'t str)) {
-        let mut start = 0;
-        for (at, _) in text.match_indices(SPACE) {
-            if at > start && !self.before_space[usize::from(text.as_bytes()[at - 1])] {
-                emit(&text[start..at]);
-                start = at;
-            }
-        }
-        if start < text.len() {
-            emit(&text[start..]);
-        }
-    }
+/// The tokens that ordinary text can become, for a vocabulary that looks them up by prefix.
+pub(crate) fn text_tokens<'t>(tokens: &'t Tokens, reach: &[Reach]) -> Vec<(&'t [u8], u32)> {
+    let spellings = tokens.spellings.iter().map(|(id, spelling)| (spelling, id));
+    spellings.filter(|&(spelling, id)| !spelling.is_empty() && is_text(reach[id as usize])).collect()
 }
 
 /// Merges by score.
@@ -300,7 +295,7 @@ impl Joins for ByScore<'_> {
 }
 
 /// A number that orders scores downwards: the highest score gets the lowest. Zeros of both signs are one.
-fn descending(score: f32) -> u32 {
+pub(crate) fn descending(score: f32) -> u32 {
     let bits = (score + 0.0).to_bits();
     if bits >> 31 == 1 { bits } else { !(bits | 1 << 31) }
 }
@@ -340,6 +335,7 @@ fn spelled_byte(spelling: &[u8]) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vocab::Vocab;
 
     #[test]
     fn scores_are_ordered_downwards() {
@@ -387,12 +383,12 @@ mod tests {
             pre: Some("gpt-2"),
             ..Vocab::default()
         };
-        let (model, _) = crate::tokenizer::model(&vocab).expect("a small vocabulary");
+        let (model, _) = crate::kinds::model(&vocab).expect("a small vocabulary");
         let mut scratch = Scratch::default();
         let mut ids = Vec::new();
         model.encode(text, false, &mut scratch, &mut ids);
         assert!(ids.len() < text.len() / 2, "runs were merged");
-        scratch.merger.steps
+        scratch.word.merger.steps
     }
 
     /// G30, R45: no text makes merging super-linear. The heap adds a factor of log n to these counts.

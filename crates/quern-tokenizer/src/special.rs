@@ -36,6 +36,10 @@ pub struct SpecialIds {
     pub eom: Option<u32>,
     /// `unknown_token_id`: stands for text that has no token.
     pub unk: Option<u32>,
+    /// `seperator_token_id` (so spelled): stands after each text, in BERT's vocabularies.
+    pub sep: Option<u32>,
+    /// `cls_token_id`: begins a text where no `bos_token_id` does, in BERT's vocabularies.
+    pub cls: Option<u32>,
     /// `padding_token_id`: fills up batches.
     pub pad: Option<u32>,
     /// `fim_pad_token_id`: ends code filled into a gap.
@@ -48,6 +52,8 @@ pub struct SpecialIds {
     pub add_bos: Option<bool>,
     /// `add_eos_token`.
     pub add_eos: Option<bool>,
+    /// `add_sep_token`.
+    pub add_sep: Option<bool>,
     /// `add_space_prefix`.
     pub add_space_prefix: Option<bool>,
 }
@@ -65,12 +71,16 @@ pub struct SpecialTokens {
     pub eom: Option<u32>,
     /// Stands for text that has no token.
     pub unk: Option<u32>,
+    /// Stands after each text.
+    pub sep: Option<u32>,
     /// Fills up batches.
     pub pad: Option<u32>,
     /// Whether [`SpecialTokens::bos`] is added before a text.
     pub add_bos: bool,
     /// Whether [`SpecialTokens::eos`] is added after a text.
     pub add_eos: bool,
+    /// Whether [`SpecialTokens::sep`] is added after a text: in BERT's vocabularies only.
+    pub add_sep: bool,
     /// Whether a space is put before text that starts a text or follows a control token.
     pub add_space_prefix: bool,
 }
@@ -81,7 +91,11 @@ pub(crate) struct Defaults {
     pub(crate) bos: Option<u32>,
     pub(crate) eos: Option<u32>,
     pub(crate) unk: Option<u32>,
+    pub(crate) sep: Option<u32>,
     pub(crate) add_bos: bool,
+    pub(crate) add_eos: bool,
+    /// Only BERT's vocabularies put a token after a text that is no end: elsewhere the file's rule is for pairs of texts.
+    pub(crate) add_sep: bool,
     pub(crate) add_space_prefix: bool,
 }
 
@@ -202,11 +216,14 @@ impl Roles {
         let first =
             |spellings: &[&str]| spellings.iter().find_map(|spelling| tokens.find(spelling.as_bytes()));
 
-        let bos = check("tokenizer.ggml.bos_token_id", ids.bos)?.or_else(|| conventional(defaults.bos));
+        let cls = check("tokenizer.ggml.cls_token_id", ids.cls)?.filter(|_| defaults.add_sep);
+        let bos =
+            check("tokenizer.ggml.bos_token_id", ids.bos)?.or(cls).or_else(|| conventional(defaults.bos));
         let eos = check("tokenizer.ggml.eos_token_id", ids.eos)?.or_else(|| conventional(defaults.eos));
         let eot = check("tokenizer.ggml.eot_token_id", ids.eot)?.or_else(|| first(END_OF_TURN));
         let eom = check("tokenizer.ggml.eom_token_id", ids.eom)?.or_else(|| first(END_OF_MESSAGE));
         let unk = check("tokenizer.ggml.unknown_token_id", ids.unk)?.or_else(|| conventional(defaults.unk));
+        let sep = check("tokenizer.ggml.seperator_token_id", ids.sep)?.or_else(|| conventional(defaults.sep));
         let pad = check("tokenizer.ggml.padding_token_id", ids.pad)?;
         let fim = [
             check("tokenizer.ggml.fim_pad_token_id", ids.fim_pad)?.or_else(|| first(FIM_PAD)),
@@ -234,9 +251,13 @@ impl Roles {
 
         let add_bos =
             adds("tokenizer.ggml.add_bos_token", ids.add_bos, defaults.add_bos, "bos_token_id", bos)?;
-        let add_eos = adds("tokenizer.ggml.add_eos_token", ids.add_eos, false, "eos_token_id", eos)?;
+        let add_eos =
+            adds("tokenizer.ggml.add_eos_token", ids.add_eos, defaults.add_eos, "eos_token_id", eos)?;
+        let add_sep = defaults.add_sep
+            && adds("tokenizer.ggml.add_sep_token", ids.add_sep, true, "seperator_token_id", sep)?;
         let add_space_prefix = ids.add_space_prefix.unwrap_or(defaults.add_space_prefix);
-        let special = SpecialTokens { bos, eos, eot, eom, unk, pad, add_bos, add_eos, add_space_prefix };
+        let special =
+            SpecialTokens { bos, eos, eot, eom, unk, sep, pad, add_bos, add_eos, add_sep, add_space_prefix };
         Ok(Roles { special, ends, warnings })
     }
 

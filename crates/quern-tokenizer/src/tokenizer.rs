@@ -5,18 +5,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::decode::StreamDecoder;
-use crate::error::{TokenizerError, quote};
+use crate::error::TokenizerError;
+use crate::kinds;
 use crate::matcher::{Fragment, Matcher, Spelling};
 use crate::model::{Model, Scratch};
-use crate::pretokenizers;
 use crate::segment::Segment;
-use crate::special::{Defaults, Reach, Roles, SpecialTokens};
+use crate::special::{Reach, Roles, SpecialTokens};
 use crate::strings::Strings;
-use crate::vocab::{Limits, TokenKind, Tokens, Vocab};
+use crate::vocab::{TokenKind, Vocab};
 use crate::{EncodeOptions, SharedTokenizer, Tokenizer};
-
-/// Values of `tokenizer.ggml.model` that are read.
-const MODELS: [&str; 3] = ["gpt2", "llama", "gemma4"];
 
 /// Ordinary text is merged in stretches of at most this many bytes, so that positions fit in 32 bits even when every
 /// space takes three.
@@ -39,7 +36,7 @@ struct VocabTokenizer {
 
 impl VocabTokenizer {
     fn new(vocab: &Vocab<'_>) -> Result<VocabTokenizer, TokenizerError> {
-        let (model, roles) = model(vocab)?;
+        let (model, roles) = kinds::model(vocab)?;
         let bytes = Arc::new(model.token_bytes());
         let spellings = special_spellings(&model, vocab.name);
         // The automaton's one failure is more patterns than 31 bits count; the limits are far below.
@@ -50,64 +47,6 @@ impl VocabTokenizer {
         control_spellings.sort_by_key(|spelling| std::cmp::Reverse(spelling.len()));
         Ok(VocabTokenizer { matcher, model, roles, bytes, control_spellings })
     }
-}
-
-/// The checked vocabulary and its special tokens.
-pub(crate) fn model(vocab: &Vocab<'_>) -> Result<(Model, Roles), TokenizerError> {
-    let tokens = Tokens::new(vocab, &Limits::DEFAULT)?;
-    match vocab.model {
-        "llama" => {
-            let defaults =
-                Defaults { bos: Some(1), eos: Some(2), unk: Some(0), add_bos: true, add_space_prefix: true };
-            let roles = Roles::new(&vocab.special, defaults, &tokens)?;
-            Ok((Model::by_score(vocab, tokens, &roles)?, roles))
-        }
-        "gpt2" => by_merges(vocab, tokens, "gpt2", vocab.pre),
-        "gemma4" => by_merges(vocab, tokens, "gemma4", Some(pretokenizers::GEMMA4)),
-        other => {
-            Err(TokenizerError::UnknownModel { model: quote(other.as_bytes()), known: MODELS.join(", ") })
-        }
-    }
-}
-
-fn by_merges(
-    vocab: &Vocab<'_>,
-    tokens: Tokens,
-    model: &'static str,
-    pre: Option<&str>,
-) -> Result<(Model, Roles), TokenizerError> {
-    let name = pre.unwrap_or(pretokenizers::DEFAULT);
-    let row = pretokenizers::find(name).ok_or_else(|| TokenizerError::UnknownPre {
-        pre: quote(name.as_bytes()),
-        known: pretokenizers::names().join(", "),
-    })?;
-    let defaults = Defaults { add_bos: row.add_bos, ..Defaults::default() };
-    let mut roles = Roles::new(&vocab.special, defaults, &tokens)?;
-    // Only score-BPE has the rule, whatever a file says.
-    roles.special.add_space_prefix = false;
-    if name == pretokenizers::DEFAULT {
-        roles.warnings.push(
-            "the file names no pre-tokenizer (tokenizer.ggml.pre), so a default one is used; the model was trained with \
-             another one and may answer worse than it could"
-                .to_owned(),
-        );
-    }
-    if name == pretokenizers::GEMMA4 && !roles.special.add_bos && roles.special.bos.is_some() {
-        roles.special.add_bos = true;
-        roles.warnings.push(
-            "tokenizer.ggml.add_bos_token is false, which is a known mistake of early Gemma 4 files; the token is added"
-                .to_owned(),
-        );
-    }
-    let model = Model::by_merges(vocab, tokens, &roles, row, model)?;
-    if !model.lost_bytes().is_empty() {
-        let bytes: Vec<String> = model.lost_bytes().iter().map(|byte| format!("{byte:#04x}")).collect();
-        roles.warnings.push(format!(
-            "the vocabulary has no token for the bytes {}: they are left out of text",
-            bytes.join(", ")
-        ));
-    }
-    Ok((model, roles))
 }
 
 /// The tokens to look for in text. Those that are not valid UTF-8 occur in none.
@@ -181,6 +120,7 @@ impl Tokenizer for VocabTokenizer {
             }
         });
         ids.extend(added(special.add_eos, special.eos));
+        ids.extend(added(special.add_sep, special.sep));
         ids
     }
 

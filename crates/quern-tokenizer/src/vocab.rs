@@ -67,10 +67,18 @@ pub struct Vocab<'a> {
     pub tokens: Vec<&'a [u8]>,
     /// Kind of each token; absent means all are text.
     pub kinds: Option<Vec<TokenKind>>,
-    /// Score of each token, for score-BPE: higher merges first.
+    /// Score of each token, for score-BPE (higher merges first) and Unigram (logarithms of probabilities).
     pub scores: Option<Vec<f32>>,
     /// Pairs of spellings, separated by a space, for BPE: earlier merges first.
     pub merges: Option<Vec<&'a [u8]>>,
+    /// Unigram: `tokenizer.ggml.precompiled_charsmap`, SentencePiece's rules for rewriting text.
+    pub charsmap: Option<&'a [u8]>,
+    /// Unigram: `tokenizer.ggml.remove_extra_whitespaces`: spaces at the ends vanish, and runs of them become one.
+    pub remove_extra_whitespaces: bool,
+    /// WordPiece: `tokenizer.ggml.normalizer.lowercase`, which is so unless the file says otherwise.
+    pub lowercase: Option<bool>,
+    /// WordPiece: `tokenizer.ggml.normalizer.strip_accents`, which goes with lower case unless the file says otherwise.
+    pub strip_accents: Option<bool>,
     /// The tokens with a role.
     pub special: SpecialIds,
 }
