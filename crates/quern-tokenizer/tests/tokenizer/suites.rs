@@ -37,6 +37,7 @@ macro_rules! suites {
 }
 
 suites! {
+    bert_bge: "bert-bge",
     command_r: "command-r",
     deepseek_coder: "deepseek-coder",
     deepseek_llm: "deepseek-llm",
