@@ -44,6 +44,11 @@ impl Charsmap {
         })
     }
 
+    /// How many times as long as its string the longest replacement may be.
+    pub(crate) fn growth(&self) -> usize {
+        self.replacements.split('\0').map(str::len).max().unwrap_or(0)
+    }
+
     /// The strings that `text` begins with, shortest first: length and replacement.
     pub(crate) fn prefixes<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> + 'a {
         let mut node = self.array.first().map(|&root| offset(root));

@@ -28,6 +28,8 @@ impl CharClass {
 static PUNCTUATION: LazyLock<CharClass> = LazyLock::new(|| CharClass::new(r"\p{P}"));
 static CONTROL: LazyLock<CharClass> = LazyLock::new(|| CharClass::new(r"[\p{Cc}\p{Cf}\p{Co}]"));
 static ACCENT: LazyLock<CharClass> = LazyLock::new(|| CharClass::new(r"\p{Mn}"));
+static MARK: LazyLock<CharClass> = LazyLock::new(|| CharClass::new(r"\p{M}"));
+static WORD: LazyLock<CharClass> = LazyLock::new(|| CharClass::new(r"\w"));
 
 /// Punctuation, and what of ASCII looks like it (`$`, `+`, `<`).
 pub(crate) fn is_punctuation(c: char) -> bool {
@@ -42,6 +44,16 @@ pub(crate) fn is_control(c: char) -> bool {
 /// Marks that take no room of their own.
 pub(crate) fn is_accent(c: char) -> bool {
     !c.is_ascii() && ACCENT.contains(c)
+}
+
+/// Marks of any kind.
+pub(crate) fn is_mark(c: char) -> bool {
+    !c.is_ascii() && MARK.contains(c)
+}
+
+/// What words are made of: `\w`.
+pub(crate) fn is_word(c: char) -> bool {
+    WORD.contains(c)
 }
 
 /// Ideographs that BERT takes for words of their own. The fifth range begins where the publisher's does, not where the
@@ -61,7 +73,8 @@ mod tests {
         assert!(['!', '$', '~', '、', '—'].into_iter().all(is_punctuation));
         assert!(!['a', '€', ' ', '1'].into_iter().any(is_punctuation));
         assert!(['\u{AD}', '\u{200D}', '\u{E000}', '\x1F'].into_iter().all(is_control));
-        assert!(is_accent('\u{301}') && !is_accent('\u{903}'));
+        assert!(is_accent('\u{301}') && !is_accent('\u{903}') && is_mark('\u{903}') && is_mark('\u{488}'));
+        assert!(['é', '_', '\u{301}', '日'].into_iter().all(is_word) && !['-', ' '].into_iter().any(is_word));
         assert!(is_ideograph('日') && !is_ideograph('の') && !is_ideograph('\u{2B820}'));
     }
 }

@@ -75,6 +75,12 @@ pub enum TokenizerError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// A `tokenizer.json` is malformed, or asks for what is not read here.
+    #[error("tokenizer.json {why}")]
+    Json {
+        /// What is wrong with it.
+        why: String,
+    },
     /// A merge is not two tokens that form a third.
     #[error("merge {index}, {merge}, does not name two tokens that together spell a third")]
     BadMerge {

@@ -2,7 +2,7 @@
 
 use crate::error::{TokenizerError, quote};
 use crate::merges::Merges;
-use crate::model::{Kind, Model, descending, is_text};
+use crate::model::{Fallback, Kind, Model, descending, is_text};
 use crate::pretokenize::Step;
 use crate::pretokenizers::{self, PreTokenizer};
 use crate::special::{Defaults, Roles};
@@ -96,13 +96,7 @@ fn by_merges(
         );
     }
     let model = merging(vocab, tokens, &roles, row, model)?;
-    if !model.lost_bytes().is_empty() {
-        let bytes: Vec<String> = model.lost_bytes().iter().map(|byte| format!("{byte:#04x}")).collect();
-        roles.warnings.push(format!(
-            "the vocabulary has no token for the bytes {}: they are left out of text",
-            bytes.join(", ")
-        ));
-    }
+    roles.warn_of_lost_bytes(model.lost_bytes());
     Ok((model, roles))
 }
 
@@ -123,7 +117,15 @@ fn merging(
         Ok(match row.raw_text {
             true => {
                 let words = Words::new(tokens.spellings.iter().map(|(_, spelling)| spelling));
-                Kind::RawText { steps, merges, whole_line_breaks: row.whole_line_breaks, words }
+                Kind::RawText {
+                    steps,
+                    merges,
+                    whole_line_breaks: row.whole_line_breaks,
+                    ignore_merges: false,
+                    words: Some(words),
+                    fuse_unk: false,
+                    fallback: Fallback::Hex,
+                }
             }
             false => Kind::ByteLevel { steps, merges, ignore_merges: row.ignore_merges },
         })

@@ -1,10 +1,18 @@
-//! Text to token ids and back, from GGUF metadata; byte-exact streaming decode.
+//! Text to token ids and back, from GGUF metadata or a `tokenizer.json`; byte-exact streaming decode.
 //!
 //! [`from_metadata`] turns the `tokenizer.ggml.*` keys of a file into a [`Tokenizer`]. The kinds of vocabulary are the
 //! rows of one table (`kinds.rs`). Byte-level BPE (`gpt2`), SentencePiece's score-BPE with byte fallback (`llama`) and
 //! BPE over raw UTF-8 text (`gemma4`) share **one merge loop** (`merge.rs`), a linked list of symbols and a binary heap
 //! of candidates; what differs is only how two neighbours are looked up and which candidate goes first. WordPiece
 //! (`bert`), Unigram (`t5`) and RWKV's greedy match (`rwkv`) share one tree of tokens (`trie.rs`).
+//!
+//! [`from_json`] reads the `tokenizer.json` of Hugging Face's `tokenizers` library into the same machinery: its models
+//! are these models, its steps before them the same loops, its patterns those of the table where they look ahead, and
+//! compiled like them where they do not. Our own reader rather than that library for the reasons below, and because
+//! ids of ordinary text must never be control tokens, which its `encode` does not promise: it finds them in any text.
+//! What cannot be expressed in linear time, or is not known, is refused by name. Three things differ from that library
+//! on purpose: text that spells a control or byte token stays text; added tokens inside white space that a mark swallows
+//! are not found; and decoding keeps the space before a first word, since a stream may continue another text.
 //!
 //! Why our own loop and not the `tokenizers` crate: a vocabulary goes from the file to the tables without a detour
 //! through JSON, so 262,144 tokens load in a fraction of a second; no text, however chosen, takes more than
@@ -33,6 +41,7 @@ mod cut;
 mod decode;
 mod error;
 mod front;
+mod json;
 mod kinds;
 mod matcher;
 mod merge;
@@ -58,6 +67,7 @@ use std::sync::Arc;
 
 pub use decode::StreamDecoder;
 pub use error::TokenizerError;
+pub use json::from_json;
 pub use metadata::from_metadata;
 pub use segment::{OwnedSegment, Segment};
 pub use special::{SpecialIds, SpecialTokens};

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
+use crate::classes::is_word;
 use crate::special::Reach;
 
 /// A stretch of text, cut at special tokens.
@@ -24,23 +25,48 @@ pub(crate) struct Spelling<'a> {
     pub(crate) id: u32,
     pub(crate) text: &'a str,
     pub(crate) reach: Reach,
-    /// Whether the token swallows the white space after it.
-    pub(crate) strips: bool,
+    /// White space before the token that belongs to it.
+    pub(crate) left: Strip,
+    /// White space after the token that belongs to it.
+    pub(crate) right: Strip,
+    /// Whether the token counts only where no letter or digit is next to it.
+    pub(crate) single_word: bool,
+}
+
+/// White space that a token swallows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strip {
+    /// None.
+    Nothing,
+    /// ASCII's.
+    Ascii,
+    /// All.
+    White,
+}
+
+impl Strip {
+    fn takes(self, c: char) -> bool {
+        match self {
+            Strip::Nothing => false,
+            Strip::Ascii => c.is_ascii_whitespace() || c == '\x0B',
+            Strip::White => c.is_whitespace(),
+        }
+    }
 }
 
 /// The automata for both kinds of text.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     /// Marks and added tokens.
-    trusted: Automaton,
+    trusted: Option<Automaton>,
     /// Added tokens only.
-    plain: Automaton,
+    plain: Option<Automaton>,
 }
 
+/// Finds tokens by their spellings.
 #[derive(Debug)]
-struct Automaton {
-    /// `None` if there is nothing to find.
-    search: Option<AhoCorasick>,
+pub(crate) struct Automaton {
+    search: AhoCorasick,
     /// By pattern.
     entries: Vec<Entry>,
 }
@@ -49,7 +75,9 @@ struct Automaton {
 struct Entry {
     id: u32,
     is_mark: bool,
-    strips: bool,
+    left: Strip,
+    right: Strip,
+    single_word: bool,
 }
 
 struct Found {
@@ -58,79 +86,106 @@ struct Found {
 }
 
 impl Automaton {
-    fn new<'s, 'a: 's>(
-        spellings: impl Iterator<Item = &'s Spelling<'a>>,
-    ) -> Result<Automaton, aho_corasick::BuildError> {
+    /// `None` if there is nothing to find. Empty spellings are left out.
+    pub(crate) fn new<'s, 'a: 's>(spellings: impl Iterator<Item = &'s Spelling<'a>>) -> Option<Automaton> {
         let (mut texts, mut entries) = (Vec::new(), Vec::new());
-        for spelling in spellings {
+        for spelling in spellings.filter(|spelling| !spelling.text.is_empty()) {
             texts.push(spelling.text);
-            entries.push(Entry {
-                id: spelling.id,
-                is_mark: spelling.reach == Reach::Mark,
-                strips: spelling.strips,
-            });
+            let &Spelling { id, reach, left, right, single_word, .. } = spelling;
+            entries.push(Entry { id, is_mark: reach == Reach::Mark, left, right, single_word });
         }
-        let search = match texts.is_empty() {
-            true => None,
-            false => Some(AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts)?),
-        };
-        Ok(Automaton { search, entries })
+        if texts.is_empty() {
+            return None;
+        }
+        // The one failure is more patterns than 31 bits count; the limits of vocabularies are far below.
+        let search = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts);
+        let search = search.unwrap_or_else(|error| unreachable!("within the vocabulary's limits: {error}"));
+        Some(Automaton { search, entries })
     }
 
-    /// Matches in `text`, whose first byte lies at `offset`.
-    fn find_in<'m>(&'m self, text: &'m str, offset: usize) -> impl Iterator<Item = Found> + 'm {
-        self.search.iter().flat_map(move |search| search.find_iter(text)).map(move |found| Found {
-            range: found.start() + offset..found.end() + offset,
+    /// Matches within a range of `text`.
+    fn find_in<'m>(&'m self, text: &'m str, range: Range<usize>) -> impl Iterator<Item = Found> + 'm {
+        let found = self.search.find_iter(&text[range.clone()]).map(move |found| Found {
+            range: found.start() + range.start..found.end() + range.start,
             entry: self.entries[found.pattern().as_usize()],
-        })
+        });
+        found.filter(|found| !found.entry.single_word || stands_alone(text, &found.range))
+    }
+
+    /// Cuts a range of `text` at all tokens in it.
+    pub(crate) fn cut<'t>(&self, text: &'t str, range: Range<usize>, emit: &mut impl FnMut(Fragment<'t>)) {
+        let mut done = range.start;
+        for found in self.find_in(text, range.clone()) {
+            done = found.emit(text, done, range.end, emit, |text, range, emit| emit_text(text, range, emit));
+        }
+        emit_text(text, done..range.end, emit);
     }
 }
 
+impl Found {
+    /// Emits the text since `done`, by `before`, and the token; returns where the text after it begins.
+    fn emit<'t, E: FnMut(Fragment<'t>)>(
+        &self,
+        text: &'t str,
+        done: usize,
+        end: usize,
+        emit: &mut E,
+        before: impl FnOnce(&'t str, Range<usize>, &mut E),
+    ) -> usize {
+        let Entry { id, left, right, .. } = self.entry;
+        // White space stripped after the last token may reach over the start of this one only if this one is white
+        // space itself.
+        let start = self.range.start.max(done);
+        let kept = text[done..start].trim_end_matches(|c| left.takes(c));
+        before(text, done..done + kept.len(), emit);
+        emit(Fragment::Token(id));
+        let after = self.range.end.max(done);
+        let rest = text[after..end].trim_start_matches(|c| right.takes(c));
+        end - rest.len()
+    }
+}
+
+fn emit_text<'t>(text: &'t str, range: Range<usize>, emit: &mut impl FnMut(Fragment<'t>)) {
+    if !range.is_empty() {
+        emit(Fragment::Text(&text[range]));
+    }
+}
+
+/// Whether neither neighbour of a range is part of a word.
+fn stands_alone(text: &str, range: &Range<usize>) -> bool {
+    let before = text[..range.start].chars().next_back();
+    let after = text[range.end..].chars().next();
+    !before.is_some_and(is_word) && !after.is_some_and(is_word)
+}
+
 impl Matcher {
-    pub(crate) fn new(spellings: &[Spelling<'_>]) -> Result<Matcher, aho_corasick::BuildError> {
-        Ok(Matcher {
-            trusted: Automaton::new(spellings.iter())?,
-            plain: Automaton::new(spellings.iter().filter(|spelling| spelling.reach == Reach::Added))?,
-        })
+    pub(crate) fn new(spellings: &[Spelling<'_>]) -> Matcher {
+        Matcher {
+            trusted: Automaton::new(spellings.iter()),
+            plain: Automaton::new(spellings.iter().filter(|spelling| spelling.reach != Reach::Mark)),
+        }
     }
 
     /// Cuts `text` at its special tokens. Marks count only where they lie within one of the `trusted` ranges, which are
-    /// ascending; added tokens count anywhere.
+    /// ascending; other tokens count anywhere but in white space that a mark swallows.
     pub(crate) fn cut<'t>(
         &self,
         text: &'t str,
         trusted: &[Range<usize>],
         mut emit: impl FnMut(Fragment<'t>),
     ) {
+        let plain = |text: &'t str, range: Range<usize>, emit: &mut _| match &self.plain {
+            Some(plain) => plain.cut(text, range, emit),
+            None => emit_text(text, range, emit),
+        };
         let mut done = 0;
-        let marks = trusted.iter().flat_map(|range| self.trusted.find_in(&text[range.clone()], range.start));
+        let ranges =
+            trusted.iter().flat_map(|range| self.trusted.iter().map(move |all| (all, range.clone())));
+        let marks = ranges.flat_map(|(all, range)| all.find_in(text, range));
         for mark in marks.filter(|found| found.entry.is_mark) {
-            // White space stripped after the last mark may reach over the start of this one only if this one is white
-            // space itself.
-            let start = mark.range.start.max(done);
-            self.cut_plain(&text[done..start], &mut emit);
-            emit(Fragment::Token(mark.entry.id));
-            done = mark.range.end.max(done);
-            if mark.entry.strips {
-                let rest = text[done..].trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\x0B');
-                done = text.len() - rest.len();
-            }
+            done = mark.emit(text, done, text.len(), &mut emit, plain);
         }
-        self.cut_plain(&text[done..], &mut emit);
-    }
-
-    fn cut_plain<'t>(&self, text: &'t str, emit: &mut impl FnMut(Fragment<'t>)) {
-        let mut done = 0;
-        for found in self.plain.find_in(text, 0) {
-            if found.range.start > done {
-                emit(Fragment::Text(&text[done..found.range.start]));
-            }
-            emit(Fragment::Token(found.entry.id));
-            done = found.range.end;
-        }
-        if done < text.len() {
-            emit(Fragment::Text(&text[done..]));
-        }
+        plain(text, done..text.len(), &mut emit);
     }
 }
 
@@ -139,13 +194,20 @@ mod tests {
     use super::*;
 
     fn cut<'t>(text: &'t str, trusted: &[Range<usize>]) -> Vec<Fragment<'t>> {
-        let spelling = |id, text, reach, strips| Spelling { id, text, reach, strips };
+        let spelling = |id, text, reach, left, right, single_word| Spelling {
+            id,
+            text,
+            reach,
+            left,
+            right,
+            single_word,
+        };
         let matcher = Matcher::new(&[
-            spelling(1, "<|a|>", Reach::Mark, false),
-            spelling(2, "<|a|>b", Reach::Mark, true),
-            spelling(3, "\n\n", Reach::Added, false),
-        ])
-        .expect("three short spellings");
+            spelling(1, "<|a|>", Reach::Mark, Strip::Nothing, Strip::Nothing, false),
+            spelling(2, "<|a|>b", Reach::Mark, Strip::Nothing, Strip::Ascii, false),
+            spelling(3, "\n\n", Reach::Added, Strip::Nothing, Strip::Nothing, false),
+            spelling(4, "word", Reach::Added, Strip::White, Strip::Nothing, true),
+        ]);
         let mut fragments = Vec::new();
         matcher.cut(text, trusted, |fragment| fragments.push(fragment));
         fragments
@@ -165,6 +227,12 @@ mod tests {
     fn the_longest_counts_and_may_strip() {
         let text = "<|a|>b \n\n z";
         assert_eq!(cut(text, std::slice::from_ref(&(0..text.len()))), [Token(2), Text("z")]);
+    }
+
+    #[test]
+    fn a_token_may_stand_alone_only_and_swallow_what_is_before_it() {
+        assert_eq!(cut("a \u{3000}word, words sword", &[]), [Text("a"), Token(4), Text(", words sword")]);
+        assert_eq!(cut(" word", &[]), [Token(4)]);
     }
 
     #[test]

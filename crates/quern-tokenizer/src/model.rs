@@ -3,6 +3,7 @@
 use crate::bytelevel;
 use crate::error::TokenizerError;
 use crate::front::{Front, FrontScratch};
+use crate::matcher::Fragment;
 use crate::merge::{Join, Joins, Merger, NO_TOKEN};
 use crate::merges::Merges;
 use crate::pretokenize::{Step, split};
@@ -33,6 +34,15 @@ pub(crate) struct WordScratch {
     lattice: Lattice,
 }
 
+/// Where a stretch of text stands.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place {
+    /// The whole text begins with it.
+    pub(crate) first: bool,
+    /// It is to be read as if a space stood before it.
+    pub(crate) after_space: bool,
+}
+
 /// A vocabulary, ready to encode ordinary text.
 #[derive(Debug)]
 pub(crate) struct Model {
@@ -54,15 +64,37 @@ pub(crate) enum Kind {
     /// `gpt2`: merges over bytes.
     ByteLevel { steps: Vec<Step>, merges: Merges, ignore_merges: bool },
     /// `gemma4`: merges over characters.
-    RawText { steps: Vec<Step>, merges: Merges, whole_line_breaks: bool, words: Words },
+    RawText {
+        steps: Vec<Step>,
+        merges: Merges,
+        whole_line_breaks: bool,
+        /// A word that is a token is that token.
+        ignore_merges: bool,
+        /// Where words may be cut further, if they may.
+        words: Option<Words>,
+        /// Unknown characters side by side are one unknown token.
+        fuse_unk: bool,
+        fallback: Fallback,
+    },
     /// `llama`: what joins is whatever two neighbours spell together, by score.
     Score { priorities: Vec<u32>, longest: usize, words: Words },
     /// `bert`: the longest piece first, word by word.
     WordPiece(WordPiece),
     /// `t5`: the best sum of scores.
-    Unigram(Unigram),
+    Unigram(Unigram, Fallback),
     /// `rwkv`: the longest token first.
     Rwkv(Rwkv),
+}
+
+/// What stands for a byte of text that has no other token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fallback {
+    /// `<0x0A>`.
+    Hex,
+    /// The byte's character in the byte alphabet, in which the text comes already.
+    Alphabet,
+    /// Nothing.
+    None,
 }
 
 impl Model {
@@ -80,23 +112,30 @@ impl Model {
         let unk = roles.special.unk.filter(|&id| roles.ends.binary_search(&id).is_err() && !control(id));
         let mut bytes = Box::new([NO_TOKEN; 256]);
         let mut lost = Vec::new();
+        let spelled = matches!(kind, Kind::RawText { fallback: Fallback::Alphabet, .. });
         for byte in 0..=255u8 {
             let found = match &kind {
-                Kind::ByteLevel { .. } => tokens.find(bytelevel::spelled(byte).to_string().as_bytes()),
-                Kind::RawText { .. } | Kind::Score { .. } | Kind::Unigram(_) => {
-                    tokens.find(format!("<0x{byte:02X}>").as_bytes())
+                Kind::ByteLevel { .. } | Kind::RawText { fallback: Fallback::Alphabet, .. } => {
+                    tokens.find(bytelevel::spelled(byte).to_string().as_bytes())
                 }
-                Kind::WordPiece(_) => None,
+                Kind::RawText { fallback: Fallback::Hex, .. }
+                | Kind::Score { .. }
+                | Kind::Unigram(_, Fallback::Hex) => tokens.find(format!("<0x{byte:02X}>").as_bytes()),
+                Kind::RawText { .. } | Kind::Unigram(..) | Kind::WordPiece(_) => None,
                 Kind::Rwkv(tokens) => tokens.byte(byte),
             };
             // Bytes that no UTF-8 text holds need no token.
             let occurs = !matches!(byte, 0xC0 | 0xC1 | 0xF5..);
             match found {
+                // The bytes of text that is spelled in the alphabet are not those that it stands for.
+                Some(id) if spelled && reach[id as usize] != Reach::Mark => {}
                 Some(id) if reach[id as usize] != Reach::Mark => bytes[usize::from(byte)] = id,
                 Some(id) if occurs => return Err(TokenizerError::EndTokenIsText { id, byte }),
                 // Published byte-level vocabularies lack some control characters and bytes of rare scripts.
                 None if occurs && unk.is_none() => match kind {
-                    Kind::ByteLevel { .. } => lost.push(byte),
+                    Kind::ByteLevel { .. } | Kind::RawText { fallback: Fallback::Alphabet, .. } => {
+                        lost.push(byte)
+                    }
                     _ => return Err(TokenizerError::NoByteToken { byte }),
                 },
                 _ => {}
@@ -141,11 +180,14 @@ impl Model {
         bytes
     }
 
-    /// Appends the ids of ordinary text, `after_space` as if a space stood before it. Text is shorter than 1 GiB.
-    pub(crate) fn encode(&self, text: &str, after_space: bool, scratch: &mut Scratch, out: &mut Vec<u32>) {
+    /// Appends the ids of ordinary text. Text is shorter than 1 GiB.
+    pub(crate) fn encode(&self, text: &str, place: Place, scratch: &mut Scratch, out: &mut Vec<u32>) {
         let Scratch { text: escaped, front: memory, word: scratch } = scratch;
         if let Some(front) = &self.front {
-            return front.words(text, memory, &mut |word| self.encode_word(word, scratch, out));
+            return front.words(text, place.first, memory, &mut |fragment| match fragment {
+                Fragment::Text(word) => self.encode_word(word, scratch, out),
+                Fragment::Token(id) => out.push(id),
+            });
         }
         escaped.clear();
         match &self.kind {
@@ -163,13 +205,13 @@ impl Model {
                 });
             }
             Kind::Score { .. } => {
-                if after_space {
+                if place.after_space {
                     escaped.push_str(SPACE);
                 }
                 escape_spaces(text, escaped);
                 self.encode_word(escaped, scratch, out);
             }
-            Kind::WordPiece(_) | Kind::Unigram(_) | Kind::Rwkv(_) => self.encode_word(text, scratch, out),
+            Kind::WordPiece(_) | Kind::Unigram(..) | Kind::Rwkv(_) => self.encode_word(text, scratch, out),
         }
     }
 
@@ -189,15 +231,24 @@ impl Model {
                 word.bytes().for_each(|byte| merger.push(1, self.bytes[usize::from(byte)]));
                 self.merge(word, merger, merges, out);
             }
-            Kind::RawText { merges, words, .. } => words.split(word, |word| {
-                merger.clear();
-                for (at, c) in word.char_indices() {
-                    let len = c.len_utf8();
-                    let id = self.find_text(&word.as_bytes()[at..at + len]);
-                    merger.push(len, id.unwrap_or(NO_TOKEN));
+            Kind::RawText { merges, words, ignore_merges, .. } => {
+                if *ignore_merges && let Some(id) = self.find_text(word.as_bytes()) {
+                    return out.push(id);
                 }
-                self.merge(word, merger, merges, out);
-            }),
+                let mut encode = |word: &str| {
+                    merger.clear();
+                    for (at, c) in word.char_indices() {
+                        let len = c.len_utf8();
+                        let id = self.find_text(&word.as_bytes()[at..at + len]);
+                        merger.push(len, id.unwrap_or(NO_TOKEN));
+                    }
+                    self.merge(word, merger, merges, out);
+                };
+                match words {
+                    Some(words) => words.split(word, encode),
+                    None => encode(word),
+                }
+            }
             Kind::Score { priorities, longest, words } => {
                 let joins = ByScore { model: self, priorities, longest: *longest };
                 words.split(word, |word| {
@@ -211,7 +262,7 @@ impl Model {
                     out.extend(self.unk);
                 }
             }
-            Kind::Unigram(unigram) => {
+            Kind::Unigram(unigram, _) => {
                 // Unknown characters side by side are one unknown token.
                 let mut after_unknown = false;
                 unigram.encode(word, lattice, |text, token| {
@@ -231,15 +282,19 @@ impl Model {
     /// Merges the word whose symbols are in `merger`, and appends the ids.
     fn merge(&self, word: &str, merger: &mut Merger, joins: &impl Joins, out: &mut Vec<u32>) {
         merger.merge(word.as_bytes(), joins);
+        let fuses = matches!(self.kind, Kind::RawText { fuse_unk: true, .. });
+        let mut after_unknown = false;
         for (range, id) in merger.symbols() {
             let bytes = &word.as_bytes()[range];
+            let is_unknown = id == NO_TOKEN && fuses && !self.has_bytes(bytes);
             if id != NO_TOKEN {
                 out.push(id);
             } else if let Some(id) = self.find_symbol(bytes) {
                 out.push(id);
-            } else {
+            } else if !(is_unknown && after_unknown) {
                 self.push_bytes(bytes, out);
             }
+            after_unknown = is_unknown;
         }
     }
 
@@ -326,7 +381,7 @@ fn unescape_spaces(spelling: &[u8], out: &mut Vec<u8>) {
 }
 
 /// The byte that `<0x0A>` spells.
-fn spelled_byte(spelling: &[u8]) -> Option<u8> {
+pub(crate) fn spelled_byte(spelling: &[u8]) -> Option<u8> {
     let hex = spelling.strip_prefix(b"<0x")?.strip_suffix(b">")?;
     let digits = std::str::from_utf8(hex).ok().filter(|hex| hex.len() == 2 && !hex.starts_with('+'))?;
     u8::from_str_radix(digits, 16).ok()
@@ -386,7 +441,7 @@ mod tests {
         let (model, _) = crate::kinds::model(&vocab).expect("a small vocabulary");
         let mut scratch = Scratch::default();
         let mut ids = Vec::new();
-        model.encode(text, false, &mut scratch, &mut ids);
+        model.encode(text, Place::default(), &mut scratch, &mut ids);
         assert!(ids.len() < text.len() / 2, "runs were merged");
         scratch.word.merger.steps
     }

@@ -1,9 +1,11 @@
 //! Rewriting text before it is cut into words.
 
+use regex::Regex;
 use unicode_normalization::UnicodeNormalization;
+use unicode_segmentation::UnicodeSegmentation;
 
 use crate::charsmap::Charsmap;
-use crate::classes::{is_accent, is_control, is_ideograph};
+use crate::classes::{is_accent, is_control, is_ideograph, is_mark};
 use crate::model::SPACE;
 
 /// One rewriting. Each takes time linear in its input, and makes it longer by a bounded factor.
@@ -26,6 +28,29 @@ pub(crate) enum Normalizer {
         space_prefix: bool,
         /// Spaces at the ends vanish, and runs of them become one.
         merge_spaces: bool,
+    },
+    /// A charsmap, as the `tokenizers` library applies it: a grapheme of less than six bytes is replaced whole by the
+    /// shortest rule that it begins with, and only then are its characters looked up.
+    Charsmap(Charsmap),
+    Nfc,
+    Nfd,
+    Nfkc,
+    Nfkd,
+    /// Character by character, so that a final sigma is one like any other.
+    Lowercase,
+    /// Marks of all kinds vanish; characters are not decomposed first.
+    StripAccents,
+    /// White space at the ends vanishes.
+    Strip {
+        left: bool,
+        right: bool,
+    },
+    /// A text that is not empty begins so.
+    Prepend(String),
+    /// Every match is replaced.
+    Replace {
+        pattern: Regex,
+        with: String,
     },
 }
 
@@ -68,6 +93,47 @@ impl Normalizer {
                     None => text,
                 };
                 sentence_piece_spaces(text, *space_prefix, *merge_spaces, out);
+            }
+            Normalizer::Charsmap(map) => {
+                for grapheme in text.graphemes(true) {
+                    let shortest = |text| Some(map.prefixes(text).next()?.1);
+                    let whole = if grapheme.len() < 6 { shortest(grapheme) } else { None };
+                    if let Some(replacement) = whole {
+                        out.push_str(replacement);
+                        continue;
+                    }
+                    for (at, c) in grapheme.char_indices() {
+                        match shortest(&grapheme[at..at + c.len_utf8()]) {
+                            Some(replacement) => out.push_str(replacement),
+                            None => out.push(c),
+                        }
+                    }
+                }
+            }
+            Normalizer::Nfc => out.extend(text.nfc()),
+            Normalizer::Nfd => out.extend(text.nfd()),
+            Normalizer::Nfkc => out.extend(text.nfkc()),
+            Normalizer::Nfkd => out.extend(text.nfkd()),
+            Normalizer::Lowercase => out.extend(text.chars().flat_map(char::to_lowercase)),
+            Normalizer::StripAccents => out.extend(text.chars().filter(|&c| !is_mark(c))),
+            Normalizer::Strip { left, right } => {
+                let text = if *left { text.trim_start() } else { text };
+                out.push_str(if *right { text.trim_end() } else { text });
+            }
+            Normalizer::Prepend(prefix) => {
+                if !text.is_empty() {
+                    out.push_str(prefix);
+                    out.push_str(text);
+                }
+            }
+            Normalizer::Replace { pattern, with } => {
+                let mut done = 0;
+                for found in pattern.find_iter(text) {
+                    out.push_str(&text[done..found.start()]);
+                    out.push_str(with);
+                    done = found.end();
+                }
+                out.push_str(&text[done..]);
             }
         }
     }

@@ -12,9 +12,11 @@
 //!   rest hold something that is not white space.
 //! - digits in groups of three counted from the right.
 
+use std::ops::Range;
+
 use regex::Regex;
 
-use crate::pretokenizers::{DIGITS_FROM_RIGHT, DIGITS_FROM_RIGHT_OF_WORD, NUMBERS_FROM_RIGHT};
+use crate::pretokenizers::{DIGITS_FROM_RIGHT, DIGITS_FROM_RIGHT_OF_WORD, GPT2, NUMBERS_FROM_RIGHT};
 
 /// One pattern, compiled.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ enum Cut {
     /// It is a piece, but white space before a word gives its last character back; line breaks at the end do not if
     /// `line_breaks` says that they have an alternative of their own.
     GiveBack { line_breaks: bool },
+    /// It is a piece, but white space before a word gives its last character back where it is the pattern's one group.
+    GiveBackGroup,
     /// It is cut after every third character, counted from the right.
     Threes,
 }
@@ -38,17 +42,10 @@ enum Cut {
 impl Step {
     /// Compiles a pattern as it is published.
     pub(crate) fn new(pattern: &str) -> Result<Step, regex::Error> {
-        let runs = match pattern {
-            DIGITS_FROM_RIGHT => Some(r"\d+"),
-            DIGITS_FROM_RIGHT_OF_WORD => Some(r"\d+\b"),
-            NUMBERS_FROM_RIGHT => Some(r"\p{N}+"),
-            _ => None,
-        };
-        if let Some(runs) = runs {
+        if let Some(runs) = runs_of_threes(pattern) {
             return Ok(Step { regex: Regex::new(runs)?, cut: Cut::Threes });
         }
-        let body = pattern.strip_suffix(r"|\s+").unwrap_or(pattern);
-        match body.strip_suffix(r"|\s+(?!\S)") {
+        match before_white(pattern) {
             Some(rest) => Ok(Step {
                 regex: Regex::new(&format!(r"{rest}|\s+"))?,
                 cut: Cut::GiveBack { line_breaks: rest.contains(r"\s*[\r\n]") },
@@ -57,34 +54,74 @@ impl Step {
         }
     }
 
-    fn pieces<'t>(&self, text: &'t str, emit: &mut dyn FnMut(&'t str)) {
+    /// Compiles a pattern that is not from the table, with look-aheads of the same kinds. Its other alternatives may be
+    /// anything, so the one for white space is a group and asked for. The pattern as it is run must not match nothing.
+    pub(crate) fn foreign<E>(pattern: &str, compile: impl Fn(&str) -> Result<Regex, E>) -> Result<Step, E> {
+        if let Some(runs) = runs_of_threes(pattern) {
+            return Ok(Step { regex: compile(runs)?, cut: Cut::Threes });
+        }
+        Ok(match before_white(pattern) {
+            Some(rest) => {
+                Step { regex: compile(&format!(r"(?:{rest})|(?<white>\s+)"))?, cut: Cut::GiveBackGroup }
+            }
+            None => Step { regex: compile(pattern)?, cut: Cut::Whole },
+        })
+    }
+
+    /// GPT-2's pattern.
+    pub(crate) fn gpt2() -> Step {
+        // A unit test compiles every row of the table, of which this is one.
+        Step::new(GPT2).unwrap_or_else(|error| unreachable!("a pattern of the table: {error}"))
+    }
+
+    /// Emits all of `text` in order: the matches, and what is between.
+    pub(crate) fn find(&self, text: &str, emit: &mut (impl FnMut(Range<usize>, bool) + ?Sized)) {
         let mut done = 0;
-        let mut at = 0;
-        while let Some(found) = self.regex.find_at(text, at) {
+        while let Some(found) = self.regex.find_at(text, done) {
             if found.is_empty() {
-                // None of the patterns in the table can match nothing.
+                // No pattern that gets here can match nothing.
                 break;
             }
             if found.start() > done {
-                emit(&text[done..found.start()]);
+                emit(done..found.start(), false);
             }
             done = match self.cut {
-                Cut::Whole => found.end(),
+                Cut::Whole | Cut::Threes => found.end(),
                 Cut::GiveBack { line_breaks } => given_back(text, found, line_breaks),
-                Cut::Threes => {
-                    threes(found.as_str(), emit);
-                    found.end()
-                }
+                Cut::GiveBackGroup => match given_back(text, found, false) {
+                    shorter if shorter < found.end() && !self.is_white(text, found.start()) => found.end(),
+                    end => end,
+                },
             };
-            if self.cut != Cut::Threes {
-                emit(&text[found.start()..done]);
+            match self.cut {
+                Cut::Threes => threes(text, found.range(), emit),
+                _ => emit(found.start()..done, true),
             }
-            at = done;
         }
         if done < text.len() {
-            emit(&text[done..]);
+            emit(done..text.len(), false);
         }
     }
+
+    /// Whether the match at `start` is of the alternative for white space.
+    fn is_white(&self, text: &str, start: usize) -> bool {
+        self.regex.captures_at(text, start).is_some_and(|found| found.name("white").is_some())
+    }
+}
+
+/// The runs of digits that a pattern cuts in threes.
+fn runs_of_threes(pattern: &str) -> Option<&'static str> {
+    match pattern {
+        DIGITS_FROM_RIGHT => Some(r"\d+"),
+        DIGITS_FROM_RIGHT_OF_WORD => Some(r"\d+\b"),
+        NUMBERS_FROM_RIGHT => Some(r"\p{N}+"),
+        _ => None,
+    }
+}
+
+/// What comes before `\s+(?!\S)`, if that ends the pattern.
+fn before_white(pattern: &str) -> Option<&str> {
+    pattern.strip_suffix(r"|\s+").unwrap_or(pattern).strip_suffix(r"|\s+(?!\S)")
 }
 
 /// Where a match ends after giving back what `\s+(?!\S)` would not have taken.
@@ -98,23 +135,24 @@ fn given_back(text: &str, found: regex::Match<'_>, line_breaks: bool) -> usize {
     if keeps || shorter == found.start() { found.end() } else { shorter }
 }
 
-fn threes<'t>(run: &'t str, emit: &mut dyn FnMut(&'t str)) {
-    let mut left = run.chars().count();
+fn threes(text: &str, run: Range<usize>, emit: &mut (impl FnMut(Range<usize>, bool) + ?Sized)) {
+    let digits = &text[run.clone()];
+    let mut left = digits.chars().count();
     let mut start = 0;
-    for (at, _) in run.char_indices() {
+    for (at, _) in digits.char_indices() {
         if at > start && left.is_multiple_of(3) {
-            emit(&run[start..at]);
+            emit(run.start + start..run.start + at, true);
             start = at;
         }
         left -= 1;
     }
-    emit(&run[start..]);
+    emit(run.start + start..run.end, true);
 }
 
 /// Cuts `text` by all `steps`, in order.
 pub(crate) fn split<'t>(steps: &[Step], text: &'t str, emit: &mut dyn FnMut(&'t str)) {
     match steps.split_first() {
         None => emit(text),
-        Some((first, rest)) => first.pieces(text, &mut |piece| split(rest, piece, emit)),
+        Some((first, rest)) => first.find(text, &mut |piece, _| split(rest, &text[piece], emit)),
     }
 }

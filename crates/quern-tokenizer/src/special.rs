@@ -261,6 +261,17 @@ impl Roles {
         Ok(Roles { special, ends, warnings })
     }
 
+    /// Warns that text loses bytes for want of any token.
+    pub(crate) fn warn_of_lost_bytes(&mut self, lost: &[u8]) {
+        if !lost.is_empty() {
+            let bytes: Vec<String> = lost.iter().map(|byte| format!("{byte:#04x}")).collect();
+            self.warnings.push(format!(
+                "the vocabulary has no token for the bytes {}: they are left out of text",
+                bytes.join(", ")
+            ));
+        }
+    }
+
     /// What text can become this token.
     pub(crate) fn reach(&self, id: u32, tokens: &Tokens) -> Reach {
         if self.ends.binary_search(&id).is_ok() {
@@ -272,6 +283,7 @@ impl Roles {
             Some(TokenKind::Normal | TokenKind::Unused) => Reach::Text,
             Some(TokenKind::UserDefined) => match tokens.spellings.get(id).map(std::str::from_utf8) {
                 Some(Ok(spelling)) if is_mark(spelling) => Reach::Mark,
+                _ if tokens.is_apart(id) => Reach::Apart,
                 _ => Reach::Added,
             },
         }
@@ -283,8 +295,10 @@ impl Roles {
 pub(crate) enum Reach {
     /// Its spelling in trusted text.
     Mark,
-    /// Its spelling in any text.
+    /// Its spelling in any text, and text that merges into it.
     Added,
+    /// Its spelling in any text; the model itself does not have it.
+    Apart,
     /// Text that merges into it.
     Text,
     /// A byte without another token.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::decode::StreamDecoder;
 use crate::error::TokenizerError;
 use crate::kinds;
-use crate::matcher::{Fragment, Matcher, Spelling};
-use crate::model::{Model, Scratch};
+use crate::matcher::{Fragment, Matcher, Spelling, Strip};
+use crate::model::{Model, Place, Scratch};
 use crate::segment::Segment;
 use crate::special::{Reach, Roles, SpecialTokens};
 use crate::strings::Strings;
@@ -21,31 +21,41 @@ const MAX_STRETCH: usize = 1 << 30;
 
 /// A tokenizer for a vocabulary. The vocabulary is checked; everything the tokenizer needs is copied.
 pub fn from_vocab(vocab: &Vocab<'_>) -> Result<SharedTokenizer, TokenizerError> {
-    Ok(Arc::new(VocabTokenizer::new(vocab)?))
+    let (model, roles) = kinds::model(vocab)?;
+    let matched = Matched::new(&special_spellings(&model, vocab.name));
+    let bytes = model.token_bytes();
+    Ok(VocabTokenizer::shared(model, roles, bytes, matched))
 }
 
+/// What is looked for in text before anything else.
 #[derive(Debug)]
-struct VocabTokenizer {
-    model: Model,
+pub(crate) struct Matched {
     matcher: Matcher,
-    roles: Roles,
-    /// The bytes of each token; shared with decoders.
-    bytes: Arc<Strings>,
     control_spellings: Vec<String>,
 }
 
-impl VocabTokenizer {
-    fn new(vocab: &Vocab<'_>) -> Result<VocabTokenizer, TokenizerError> {
-        let (model, roles) = kinds::model(vocab)?;
-        let bytes = Arc::new(model.token_bytes());
-        let spellings = special_spellings(&model, vocab.name);
-        // The automaton's one failure is more patterns than 31 bits count; the limits are far below.
-        let matcher = Matcher::new(&spellings)
-            .unwrap_or_else(|error| unreachable!("within the vocabulary's limits: {error}"));
+impl Matched {
+    pub(crate) fn new(spellings: &[Spelling<'_>]) -> Matched {
         let marks = spellings.iter().filter(|spelling| spelling.reach == Reach::Mark);
         let mut control_spellings: Vec<String> = marks.map(|spelling| spelling.text.to_owned()).collect();
         control_spellings.sort_by_key(|spelling| std::cmp::Reverse(spelling.len()));
-        Ok(VocabTokenizer { matcher, model, roles, bytes, control_spellings })
+        Matched { matcher: Matcher::new(spellings), control_spellings }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct VocabTokenizer {
+    model: Model,
+    matched: Matched,
+    roles: Roles,
+    /// The bytes of each token; shared with decoders.
+    bytes: Arc<Strings>,
+}
+
+impl VocabTokenizer {
+    /// The parts put together; `bytes` are those of each token.
+    pub(crate) fn shared(model: Model, roles: Roles, bytes: Strings, matched: Matched) -> SharedTokenizer {
+        Arc::new(VocabTokenizer { model, matched, roles, bytes: Arc::new(bytes) })
     }
 }
 
@@ -62,7 +72,9 @@ fn special_spellings<'m>(model: &'m Model, name: &str) -> Vec<Spelling<'m>> {
             id,
             text,
             reach,
-            strips: strips(text),
+            left: Strip::Nothing,
+            right: if strips(text) { Strip::Ascii } else { Strip::Nothing },
+            single_word: false,
         })
     });
     special.collect()
@@ -106,17 +118,17 @@ impl Tokenizer for VocabTokenizer {
         let mut ids = Vec::with_capacity(text.len() / 4 + 2);
         ids.extend(added(special.add_bos, special.bos));
         let mut scratch = Scratch::default();
-        let mut space = special.add_space_prefix;
-        self.matcher.cut(&text, &trusted, |fragment| match fragment {
+        let mut place = Place { first: true, after_space: special.add_space_prefix };
+        self.matched.matcher.cut(&text, &trusted, |fragment| match fragment {
             Fragment::Text(text) => {
                 for stretch in stretches(text) {
-                    self.model.encode(stretch, space, &mut scratch, &mut ids);
-                    space = false;
+                    self.model.encode(stretch, place, &mut scratch, &mut ids);
+                    place = Place::default();
                 }
             }
             Fragment::Token(id) => {
                 ids.push(id);
-                space = special.add_space_prefix;
+                place = Place { first: false, after_space: special.add_space_prefix };
             }
         });
         ids.extend(added(special.add_eos, special.eos));
@@ -162,7 +174,7 @@ impl Tokenizer for VocabTokenizer {
     }
 
     fn control_spellings(&self) -> &[String] {
-        &self.control_spellings
+        &self.matched.control_spellings
     }
 
     fn warnings(&self) -> &[String] {

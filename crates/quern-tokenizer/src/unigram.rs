@@ -9,7 +9,7 @@ use crate::error::TokenizerError;
 use crate::front::Front;
 use crate::kinds::scores;
 use crate::merge::NO_TOKEN;
-use crate::model::{Kind, Model, text_tokens};
+use crate::model::{Fallback, Kind, Model, text_tokens};
 use crate::normalize::Normalizer;
 use crate::special::{Defaults, Roles};
 use crate::trie::Trie;
@@ -29,7 +29,7 @@ pub(crate) fn build(vocab: &Vocab<'_>, tokens: Tokens) -> Result<(Model, Roles),
             space_prefix: roles.special.add_space_prefix,
             merge_spaces: vocab.remove_extra_whitespaces,
         }],
-        cuts: Vec::new(),
+        ..Front::default()
     };
     let model = Model::new(tokens, &roles, Some(front), |tokens, reach| {
         let text = text_tokens(tokens, reach);
@@ -39,7 +39,8 @@ pub(crate) fn build(vocab: &Vocab<'_>, tokens: Tokens) -> Result<(Model, Roles),
         // A token added by hand is better than any other.
         let score = |(id, &score)| if is(id, TokenKind::UserDefined) { 0.0 } else { f64::from(score) };
         let words = Words::new(text.iter().map(|(spelling, _)| *spelling));
-        Ok(Kind::Unigram(Unigram::new(text, scores.iter().enumerate().map(score).collect(), worst, words)))
+        let scores = scores.iter().enumerate().map(score).collect();
+        Ok(Kind::Unigram(Unigram::new(text, scores, worst, words), Fallback::Hex))
     })?;
     Ok((model, roles))
 }

@@ -88,6 +88,8 @@ pub struct Vocab<'a> {
 pub(crate) struct Tokens {
     pub(crate) spellings: Strings,
     pub(crate) kinds: Vec<TokenKind>,
+    /// Added tokens that the model itself does not have, ascending.
+    pub(crate) apart: Vec<u32>,
     index: StringIndex,
 }
 
@@ -112,11 +114,15 @@ impl Tokens {
         let index = StringIndex::new(&spellings).map_err(|(first, second)| {
             TokenizerError::DuplicateToken { first, second, spelling: quote(vocab.tokens[second as usize]) }
         })?;
-        Ok(Tokens { spellings, kinds, index })
+        Ok(Tokens { spellings, kinds, apart: Vec::new(), index })
     }
 
     pub(crate) fn len(&self) -> usize {
         self.spellings.len()
+    }
+
+    pub(crate) fn is_apart(&self, id: u32) -> bool {
+        self.apart.binary_search(&id).is_ok()
     }
 
     pub(crate) fn find(&self, spelling: &[u8]) -> Option<u32> {

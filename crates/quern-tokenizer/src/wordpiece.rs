@@ -26,7 +26,8 @@ pub(crate) fn build(vocab: &Vocab<'_>, tokens: Tokens) -> Result<(Model, Roles),
     let strip_accents = vocab.strip_accents.unwrap_or(lowercase);
     let front = Front {
         normalizers: vec![Normalizer::Bert { clean: true, ideographs: true, strip_accents, lowercase }],
-        cuts: vec![Cut::Bert],
+        cuts: Cut::bert().into(),
+        added: None,
     };
     let model = Model::new(tokens, &roles, Some(front), |tokens, reach| {
         let marking = Marking::Begins(SPACE);
@@ -40,7 +41,6 @@ pub(crate) fn build(vocab: &Vocab<'_>, tokens: Tokens) -> Result<(Model, Roles),
 pub(crate) enum Marking<'a> {
     /// A token that begins a word begins with this, as `▁` in GGUF files.
     Begins(&'a str),
-    #[allow(dead_code)]
     /// A token that goes on begins with this, as `##` in the publishers' files.
     GoesOn(&'a str),
 }

@@ -2,6 +2,7 @@
 
 mod golden;
 mod hostile;
+mod json;
 mod round_trip;
 mod safety;
 mod suites;
