@@ -43,14 +43,14 @@ macro_rules! tensor_types {
             }
 
             /// Values in a block.
-            pub fn block_len(self) -> u64 {
+            pub const fn block_len(self) -> u64 {
                 match self {
                     $(Self::$variant => $block_len,)*
                 }
             }
 
             /// Bytes that a block takes.
-            pub fn bytes_per_block(self) -> u64 {
+            pub const fn bytes_per_block(self) -> u64 {
                 match self {
                     $(Self::$variant => $bytes,)*
                 }

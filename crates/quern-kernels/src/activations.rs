@@ -90,6 +90,16 @@ impl<'a> QuantTile<'a> {
     pub(crate) fn sub<const T: usize>(&self, half: usize) -> &'a [i32] {
         &self.sub[T * half..T * (half + 1)]
     }
+    /// The sums of a half block's values, as its codes give them.
+    #[inline(always)]
+    pub(crate) fn half_sums<const T: usize>(&self, half: usize) -> [f32; T] {
+        let (d, sub, pairs) = (self.d::<T>(half / 2), self.sub::<T>(half), self.pairs::<T>(half));
+        let mut sums = [0.0; T];
+        for t in 0..T {
+            sums[t] = d[t] * (sub[t] * (i32::from(pairs[t] as i16) + (pairs[t] >> 16))) as f32;
+        }
+        sums
+    }
     /// The pair sums of a half block, as [`Isa::acc_start`] takes them.
     #[inline(always)]
     pub(crate) fn pairs<const T: usize>(&self, half: usize) -> &'a [i32] {
@@ -342,9 +352,14 @@ pub struct QuantizedBlock {
 }
 
 impl QuantizedBlock {
-    /// The exact integer sum of products with a weight block's codes.
-    pub fn dot(&self, codes: impl IntoIterator<Item = i32>) -> i32 {
-        codes.into_iter().zip(self.q).map(|(w, x)| w * x).sum()
+    /// The exact integer sum of a half's products with the integers that `weight` gives for each k of the block.
+    pub fn half_dot(&self, half: usize, weight: impl Fn(usize) -> i32) -> i32 {
+        (HALF_K * half..HALF_K * (half + 1)).map(|k| weight(k) * self.q[k]).sum()
+    }
+
+    /// The sum of a half's values.
+    pub fn half_sum(&self, half: usize) -> f32 {
+        self.d * self.q[HALF_K * half..HALF_K * (half + 1)].iter().sum::<i32>() as f32
     }
 
     /// The sum of the block's values.

@@ -125,10 +125,12 @@ impl PackedMatrix {
     }
 }
 
-/// One product of a set that shares its activations: `out = x W^T (+ bias)`.
+/// One product of a set that shares its activations: `out = x W^T (* scale) (+ bias)`.
 pub struct Product<'a> {
     /// Weights.
     pub weight: &'a PackedMatrix,
+    /// What the whole tensor is to be multiplied by, where its file says so (NVFP4): applied to every finished sum.
+    pub scale: Option<f32>,
     /// Added to every finished row, n_rows values.
     pub bias: Option<&'a [f32]>,
     /// [rows, n_rows]
@@ -138,6 +140,7 @@ pub struct Product<'a> {
 /// Where a strip's results go.
 pub struct StripOut<'a> {
     out: &'a Shared<'a, f32>,
+    scale: Option<f32>,
     bias: Option<&'a [f32]>,
     /// Row length of `out`.
     stride: usize,
@@ -151,8 +154,9 @@ impl StripOut<'_> {
     #[inline(always)]
     pub(crate) fn store<I: Isa, const T: usize>(&self, isa: I, first_row: usize, acc: &[I::F; T]) {
         for (t, v) in acc.iter().enumerate() {
+            let v = self.scale.map_or(*v, |scale| isa.mul(*v, isa.splat(scale)));
             let mut lanes = [0.0; STRIP_ROWS];
-            isa.store(*v, &mut lanes);
+            isa.store(v, &mut lanes);
             // SAFETY: this strip's columns of this row belong to the one chunk that computes the strip.
             let out = unsafe { self.out.slice((first_row + t) * self.stride + self.first, self.valid) };
             match self.bias {
@@ -176,6 +180,7 @@ const CHUNK_BYTES: usize = 32 << 10;
 pub fn linear(pool: &Pool, level: Level, x: &Activations, int8: bool, products: &mut [Product<'_>]) {
     struct Part<'a> {
         weight: &'a PackedMatrix,
+        scale: Option<f32>,
         bias: Option<&'a [f32]>,
         out: Shared<'a, f32>,
         strips_per_chunk: usize,
@@ -194,6 +199,7 @@ pub fn linear(pool: &Pool, level: Level, x: &Activations, int8: bool, products: 
             (CHUNK_BYTES / busy.max(1)).clamp(1, weight.n_strips().div_ceil(4 * pool.threads()).max(1));
         *part = Some(Part {
             weight,
+            scale: product.scale,
             bias: product.bias,
             out: Shared::new(&mut *product.out),
             strips_per_chunk,
@@ -209,6 +215,7 @@ pub fn linear(pool: &Pool, level: Level, x: &Activations, int8: bool, products: 
             let first_row = index * STRIP_ROWS;
             let out = StripOut {
                 out: &part.out,
+                scale: part.scale,
                 bias: part.bias,
                 stride: part.weight.n_rows,
                 first: first_row,
@@ -217,7 +224,7 @@ pub fn linear(pool: &Pool, level: Level, x: &Activations, int8: bool, products: 
             let strip = part.weight.strip(index);
             match &part.weight.ops.integer {
                 Some(integer) if int8 => (integer.strip)(level, strip, x, &out),
-                _ => (part.weight.ops.float_strip)(level, strip, x, &out),
+                _ => part.weight.ops.float_strip(level, strip, x, &out),
             }
         }
     });

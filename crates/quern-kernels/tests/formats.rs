@@ -42,11 +42,47 @@ const KINDS: [Kind; 3] = [Kind::Random, Kind::Extreme, Kind::Odd];
 
 /// Offsets of the half floats in a block.
 fn half_offsets(ty: TensorType) -> &'static [usize] {
+    use TensorType::*;
     match ty {
-        TensorType::Q4_1 | TensorType::Q4K => &[0, 2],
-        TensorType::Q5_0 | TensorType::Q8_0 => &[0],
-        TensorType::Q6K => &[208],
+        Q4_0 | Q5_0 | Q8_0 | IQ4NL | IQ4XS | IQ1S | IQ2XXS | IQ2XS | IQ2S | IQ3XXS | IQ3S => &[0],
+        Q4_1 | Q5_1 | Q4K | Q5K => &[0, 2],
+        Q2K => &[80, 82],
+        Q3K => &[108],
+        Q6K => &[208],
+        TQ1_0 => &[52],
+        TQ2_0 => &[64],
         _ => &[],
+    }
+}
+
+/// Gives a block float scales of its kind.
+fn set_scales(ty: TensorType, block: &mut [u8], kind: Kind, random: &mut Random) {
+    let odd = matches!(kind, Kind::Odd);
+    let half = |random: &mut Random| {
+        if odd {
+            [0u16, 0x8000, 0x0001, 0x03ff, 0x7bff, 0xfbff, 0x7c00, 0x7e00, 0x3c00][random.below(9) as usize]
+        } else {
+            0x2000 + random.below(0x1000) as u16 + 0x8000 * random.below(2) as u16
+        }
+    };
+    for &at in half_offsets(ty) {
+        block[at..at + 2].copy_from_slice(&half(random).to_le_bytes());
+    }
+    match ty {
+        // A nibble in the top of each of four words.
+        TensorType::IQ1M => {
+            let d = half(random);
+            for (i, word) in block[48..56].as_chunks_mut::<2>().0.iter_mut().enumerate() {
+                word[1] = (word[1] & 15) | ((d >> (4 * i)) as u8 & 15) << 4;
+            }
+        }
+        // The ends of the range, the subnormal ones and the NaN code.
+        TensorType::MXFP4 if odd => block[0] = [0, 1, 2, 3, 127, 254, 255][random.below(7) as usize],
+        TensorType::MXFP4 => block[0] = 118 + random.below(16) as u8,
+        // Zero, subnormals, the largest, the NaN codes, and those whose top bit is not read.
+        TensorType::NVFP4 if odd => block[..4]
+            .fill_with(|| [0, 1, 2, 3, 4, 7, 8, 0x7e, 0x7f, 0x80, 0xff, 0x38][random.below(12) as usize]),
+        _ => {}
     }
 }
 
@@ -59,14 +95,7 @@ fn weights(format: &FormatOps, n_rows: usize, n_cols: usize, kind: Kind, random:
         let mut block: Vec<u8> = (0..block_bytes)
             .map(|_| if matches!(kind, Kind::Extreme) { fill } else { random.next() as u8 })
             .collect();
-        for &at in half_offsets(format.ty) {
-            let scale = match kind {
-                Kind::Odd => [0u16, 0x8000, 0x0001, 0x03ff, 0x7bff, 0xfbff, 0x7c00, 0x7e00, 0x3c00]
-                    [random.below(9) as usize],
-                _ => 0x2000 + random.below(0x1000) as u16 + 0x8000 * random.below(2) as u16,
-            };
-            block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
-        }
+        set_scales(format.ty, &mut block, kind, random);
         // Random float weights must be numbers, or every sum is NaN.
         if !matches!(kind, Kind::Odd) {
             match format.ty {
@@ -112,6 +141,7 @@ fn run(
     matrix: &PackedMatrix,
     x: &[f32],
     int8: bool,
+    scale: Option<f32>,
     bias: Option<&[f32]>,
 ) -> Vec<f32> {
     let rows = x.len() / matrix.n_cols();
@@ -119,7 +149,7 @@ fn run(
     let forms: Forms = matrix.form(int8);
     activations.prepare(pool, level, x, matrix.n_cols(), forms).unwrap();
     let mut out = vec![f32::NAN; rows * matrix.n_rows()];
-    linear(pool, level, &activations, int8, &mut [Product { weight: matrix, bias, out: &mut out }]);
+    linear(pool, level, &activations, int8, &mut [Product { weight: matrix, scale, bias, out: &mut out }]);
     out
 }
 
@@ -133,6 +163,7 @@ fn packed_kernels_equal_the_scalar_definition_on_every_level() {
                 let n_cols = if format.unit_k == 1 { 72 } else { 3 * format.unit_k };
                 let raw = weights(format, n_rows, n_cols, kind, &mut random);
                 let x = inputs(rows, n_cols, kind, &mut random);
+                let scale = (rows == 2).then_some(0.37f32);
                 let bias: Vec<f32> = (0..n_rows).map(|_| random.float()).collect();
                 let row_bytes = format.row_bytes(n_cols);
                 for int8 in [true, false] {
@@ -146,14 +177,14 @@ fn packed_kernels_equal_the_scalar_definition_on_every_level() {
                                 format.decode_row(raw, &mut w);
                                 w.iter().zip(x).fold(0.0, |acc, (w, x)| w.mul_add(*x, acc))
                             };
-                            expected.push(dot + bias);
+                            expected.push(scale.map_or(dot, |scale| dot * scale) + bias);
                         }
                     }
                     for level in Level::available() {
                         for threads in [1, 3] {
                             let pool = Pool::new(threads);
                             let matrix = PackedMatrix::pack(&pool, format.ty, n_rows, n_cols, &raw).unwrap();
-                            let got = run(&pool, level, &matrix, &x, int8, Some(&bias));
+                            let got = run(&pool, level, &matrix, &x, int8, scale, Some(&bias));
                             for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
                                 assert!(
                                     same(*got, *expected),
@@ -215,6 +246,22 @@ fn non_finite_activations_are_named_not_converted() {
             assert_eq!(error.row, 5);
         }
     }
+}
+
+/// The types of ggml's table that no weight of a file may have, by their names.
+#[test]
+fn every_other_type_is_refused_by_name() {
+    let refused: Vec<&str> = TensorType::ALL
+        .iter()
+        .filter_map(|ty| match PackedMatrix::pack(&Pool::new(1), *ty, 0, 256, &[]) {
+            Ok(_) => None,
+            Err(e) => {
+                assert!(e.to_string().contains(ty.name()), "{e}");
+                Some(ty.name())
+            }
+        })
+        .collect();
+    assert_eq!(refused, ["Q8_1", "Q8_K", "I8", "I16", "I32", "I64", "F64"]);
 }
 
 #[test]

@@ -31,8 +31,11 @@ macro_rules! float_format {
             }
 
             #[inline(always)]
-            fn widen<I: Isa>($isa: I, $codes: &[u8], _: &[u8], _part: usize, out: &mut [[f32; 16]; WIDEN_K]) {
-                $isa.store($load, &mut out[0]);
+            fn widen<I: Isa>($isa: I, strip: Strip<'_>, first_k: usize, out: &mut [[f32; 16]]) {
+                let codes = strip.codes.chunks_exact(Self::CODE_BYTES).skip(first_k);
+                for (out, $codes) in out.iter_mut().zip(codes) {
+                    $isa.store($load, out);
+                }
             }
         }
     };
@@ -48,9 +51,9 @@ float_format!(
         isa.load(&four.map_or([0.0; 16], |v| v.map(f32::from_le_bytes)))
     }
 );
-float_format!(F16, TensorType::F16, 2, |b: &[u8]| f16_to_f32(u16_at(b, 0)), |isa, codes| load_f16s(
-    isa, codes
-));
-float_format!(Bf16, TensorType::BF16, 2, |b: &[u8]| bf16_to_f32(u16_at(b, 0)), |isa, codes| {
+float_format!(F16, TensorType::F16, 2, |b: &[u8]| f16_to_f32(blocks::u16_at(b, 0)), |isa, codes| {
+    isa.load_f16(&u16s(codes))
+});
+float_format!(Bf16, TensorType::BF16, 2, |b: &[u8]| bf16_to_f32(blocks::u16_at(b, 0)), |isa, codes| {
     isa.load_bf16(&u16s(codes))
 });

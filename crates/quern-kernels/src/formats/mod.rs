@@ -1,7 +1,8 @@
 //! Number formats: one file each, one line in [`FORMATS`].
 //!
-//! A format file holds the block layout, the exact decode of a block, the canonical scalar dot (the definition), and
-//! the kernel over packed tiles, written once over [`Isa`].
+//! A file of a format with integer codes says as data where a block holds its codes and scales; [`blocks`] makes of it
+//! the exact decode, the canonical scalar dot (the definition), the packing and the kernel over packed tiles, written
+//! once over [`Isa`]. A format that does not fit implements [`Format`] itself, as [`float`] does.
 //!
 //! # Packed tiles
 //! A matrix is packed at load into strips of sixteen rows. A strip is a row of units (sixteen rows x `UNIT_K`), their
@@ -9,13 +10,30 @@
 //! bytes hold four k of each of the sixteen rows, row r at bytes 4r..4r+4, which is what one multiply-add of any
 //! instruction set takes. Sub-byte codes share those bytes: the low nibble holds step 2j, the high nibble step 2j+1;
 //! fifth and sixth bits lie in planes behind the nibbles.
+//!
+//! # What is absent
+//! Q8_K and Q8_1 are activations of another engine and never in files; Q1_0 and Q2_0 (ids 41 and 42) have no type yet.
+//! All are refused by name or id.
 
+mod blocks;
 mod float;
+mod fp4;
+mod grids;
+mod iq1;
+mod iq2;
+mod iq3;
+mod iq4;
+mod q2_k;
+mod q3_k;
+mod q4_0;
 mod q4_1;
 mod q4_k;
 mod q5_0;
+mod q5_1;
+mod q5_k;
 mod q6_k;
 mod q8_0;
+mod ternary;
 
 use crate::activations::{Activations, FloatTile, QuantTile, QuantizedRow};
 use crate::isa::{Isa, Kernel, Level};
@@ -27,7 +45,10 @@ use std::marker::PhantomData;
 pub const STRIP_ROWS: usize = 16;
 
 /// k values that [`Format::widen`] decodes at once, at most.
-pub const WIDEN_K: usize = 32;
+const WIDEN_K: usize = 32;
+
+/// [`Format::widen`] of one format.
+type Widen = fn(Level, Strip<'_>, usize, &mut [[f32; 16]]);
 
 /// A number format: how a GGUF block decodes, and how sixteen rows of blocks pack into a unit.
 pub trait Format: 'static {
@@ -46,8 +67,9 @@ pub trait Format: 'static {
     /// Packs the blocks of sixteen rows (empty where the matrix has no such row) into a unit of zeroed bytes.
     fn pack(blocks: &[&[u8]; STRIP_ROWS], codes: &mut [u8], scales: &mut [u8]);
 
-    /// Decodes part `part` of a unit (`min(UNIT_K, 32)` k values) to rows of sixteen lanes, the same values as `decode`.
-    fn widen<I: Isa>(isa: I, codes: &[u8], scales: &[u8], part: usize, out: &mut [[f32; 16]; WIDEN_K]);
+    /// Decodes the `out.len()` k values from `first_k` of a strip to rows of sixteen lanes, the same values as `decode`.
+    /// `first_k` is a multiple of [`WIDEN_K`]; fewer than that are asked for at the end of a row without blocks only.
+    fn widen<I: Isa>(isa: I, strip: Strip<'_>, first_k: usize, out: &mut [[f32; 16]]);
 }
 
 /// A format with integer codes, which takes int8 activations (rule 1).
@@ -78,7 +100,7 @@ pub struct FormatOps {
     pub scale_bytes: usize,
     pub(crate) decode: fn(&[u8], &mut [f32]),
     pub(crate) pack: fn(&[&[u8]; STRIP_ROWS], &mut [u8], &mut [u8]),
-    pub(crate) float_strip: fn(Level, Strip<'_>, &Activations, &StripOut<'_>),
+    widen: Widen,
     /// None for float weights, which use f32 activations in either mode.
     pub(crate) integer: Option<IntegerOps>,
 }
@@ -102,11 +124,29 @@ pub static FORMATS: &[FormatOps] = &[
     FormatOps::float::<float::F32>(),
     FormatOps::float::<float::F16>(),
     FormatOps::float::<float::Bf16>(),
+    FormatOps::integer::<q4_0::Q4_0>(),
     FormatOps::integer::<q4_1::Q4_1>(),
     FormatOps::integer::<q5_0::Q5_0>(),
+    FormatOps::integer::<q5_1::Q5_1>(),
     FormatOps::integer::<q8_0::Q8_0>(),
+    FormatOps::integer::<q2_k::Q2K>(),
+    FormatOps::integer::<q3_k::Q3K>(),
     FormatOps::integer::<q4_k::Q4K>(),
+    FormatOps::integer::<q5_k::Q5K>(),
     FormatOps::integer::<q6_k::Q6K>(),
+    FormatOps::integer::<iq4::Iq4Nl>(),
+    FormatOps::integer::<iq4::Iq4Xs>(),
+    FormatOps::integer::<iq1::Iq1S>(),
+    FormatOps::integer::<iq1::Iq1M>(),
+    FormatOps::integer::<iq2::Iq2Xxs>(),
+    FormatOps::integer::<iq2::Iq2Xs>(),
+    FormatOps::integer::<iq2::Iq2S>(),
+    FormatOps::integer::<iq3::Iq3Xxs>(),
+    FormatOps::integer::<iq3::Iq3S>(),
+    FormatOps::integer::<ternary::Tq1_0>(),
+    FormatOps::integer::<ternary::Tq2_0>(),
+    FormatOps::integer::<fp4::Mxfp4>(),
+    FormatOps::integer::<fp4::Nvfp4>(),
 ];
 
 /// The format of a GGUF type, if it can be computed with.
@@ -123,7 +163,9 @@ impl FormatOps {
             scale_bytes: F::SCALE_BYTES,
             decode: F::decode,
             pack: F::pack,
-            float_strip: float_strip::<F>,
+            widen: |level, strip, first_k, out| {
+                level.run(WidenStrip::<F> { strip, first_k, out, format: PhantomData });
+            },
             integer: None,
         }
     }
@@ -133,6 +175,11 @@ impl FormatOps {
             integer: Some(IntegerOps { dot: F::dot, strip: quant_strip::<F> }),
             ..FormatOps::float::<F>()
         }
+    }
+
+    /// Multiplies a strip by f32 activations (rule 2).
+    pub(crate) fn float_strip(&self, level: Level, strip: Strip<'_>, x: &Activations, out: &StripOut<'_>) {
+        level.run(FloatStrip { level, widen: self.widen, strip, x, out });
     }
 
     /// Bytes of one GGUF row of `n_cols` values.
@@ -207,32 +254,42 @@ fn quant_strip<F: IntegerFormat>(level: Level, strip: Strip<'_>, x: &Activations
     level.run(QuantStrip::<F> { strip, x, out, format: PhantomData });
 }
 
-struct FloatStrip<'a, F> {
+struct WidenStrip<'a, F> {
     strip: Strip<'a>,
-    x: &'a Activations,
-    out: &'a StripOut<'a>,
+    first_k: usize,
+    out: &'a mut [[f32; 16]],
     format: PhantomData<F>,
 }
 
-impl<F: Format> FloatStrip<'_, F> {
+impl<F: Format> Kernel for WidenStrip<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        F::widen(isa, self.strip, self.first_k, self.out);
+    }
+}
+
+/// Rule 2 over a strip: the same kernel for every format, over weights decoded a few k at a time.
+struct FloatStrip<'a> {
+    level: Level,
+    widen: Widen,
+    strip: Strip<'a>,
+    x: &'a Activations,
+    out: &'a StripOut<'a>,
+}
+
+impl FloatStrip<'_> {
     #[inline(always)]
     fn tile<I: Isa, const T: usize>(&self, isa: I, x: FloatTile<'_>) {
         let mut acc = [isa.splat(0.0); T];
         let mut wide = [[0.0; 16]; WIDEN_K];
-        let part_k = F::UNIT_K.min(WIDEN_K);
-        // chunks_exact refuses a length of zero: a format without scales hands every unit an empty slice.
-        let scale_bytes = F::SCALE_BYTES;
-        for (unit, codes) in self.strip.codes.chunks_exact(F::CODE_BYTES).enumerate() {
-            let scales = &self.strip.scales[unit * scale_bytes..(unit + 1) * scale_bytes];
-            for part in 0..F::UNIT_K / part_k {
-                F::widen(isa, codes, scales, part, &mut wide);
-                let k = unit * F::UNIT_K + part * part_k;
-                let x = &x.x[k * T..(k + part_k) * T];
-                for (w, x) in wide[..part_k].iter().zip(x.as_chunks::<T>().0) {
-                    let w = isa.load(w);
-                    for t in 0..T {
-                        acc[t] = isa.fma(w, isa.splat(x[t]), acc[t]);
-                    }
+        for (part, x) in x.x.as_chunks::<T>().0.chunks(WIDEN_K).enumerate() {
+            let wide = &mut wide[..x.len()];
+            (self.widen)(self.level, self.strip, part * WIDEN_K, wide);
+            for (w, x) in wide.iter().zip(x) {
+                let w = isa.load(w);
+                for t in 0..T {
+                    acc[t] = isa.fma(w, isa.splat(x[t]), acc[t]);
                 }
             }
         }
@@ -240,7 +297,7 @@ impl<F: Format> FloatStrip<'_, F> {
     }
 }
 
-impl<F: Format> Kernel for FloatStrip<'_, F> {
+impl Kernel for FloatStrip<'_> {
     type Output = ();
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
@@ -250,112 +307,12 @@ impl<F: Format> Kernel for FloatStrip<'_, F> {
     }
 }
 
-fn float_strip<F: Format>(level: Level, strip: Strip<'_>, x: &Activations, out: &StripOut<'_>) {
-    level.run(FloatStrip::<F> { strip, x, out, format: PhantomData });
-}
+// Pieces of packed scales.
 
-// Shared pieces of the block formats.
-
-/// Bytes of the nibbles of sixteen rows x 32 k.
-const NIBBLE_BYTES: usize = 256;
-
-/// The half float at `offset` of a block.
-#[inline(always)]
-fn f16_at(block: &[u8], offset: usize) -> f32 {
-    crate::math::f16_to_f32(u16_at(block, offset))
-}
-
-#[inline(always)]
-fn u16_at(block: &[u8], offset: usize) -> u16 {
-    u16::from_le_bytes([block[offset], block[offset + 1]])
-}
-
-/// Writes the low four bits of sixteen rows' 32 codes as nibble steps.
-fn pack_nibbles(row: usize, codes: &[u8; 32], out: &mut [u8]) {
-    for (k, code) in codes.iter().enumerate() {
-        let (step, i) = (k / 4, k % 4);
-        out[64 * (step / 2) + 4 * row + i] |= (code & 15) << (4 * (step % 2));
-    }
-}
-
-/// Loads nibble steps 2j and 2j+1.
-#[inline(always)]
-fn load_nibbles<I: Isa>(isa: I, codes: &[u8], j: usize) -> [I::B; 2] {
-    let both = isa.load_bytes(&codes.as_chunks::<64>().0[j]);
-    [isa.shift_mask(both, 0, 15), isa.shift_mask(both, 4, 15)]
-}
-
-/// Adds the products of a half block's codes (nibble pairs j = 0, 1 give its four steps) to each token's sums.
-#[inline(always)]
-fn mac_half<I: Isa, const T: usize>(
-    isa: I,
-    pairs: [[I::B; 2]; 2],
-    x: QuantTile<'_>,
-    half: usize,
-    mut sums: [I::A; T],
-) -> [I::A; T] {
-    let q = x.q::<T>(half);
-    for (j, [even, odd]) in pairs.into_iter().enumerate() {
-        for t in 0..T {
-            sums[t] = isa.acc_mac(sums[t], even, q[2 * j][t]);
-            sums[t] = isa.acc_mac(sums[t], odd, q[2 * j + 1][t]);
-        }
-    }
-    sums
-}
-
-/// Adds a half block's sums, times its activations' sub-scales, to each token's integer sum.
-#[inline(always)]
-fn flush_half<I: Isa, const T: usize>(
-    isa: I,
-    sums: [I::A; T],
-    x: QuantTile<'_>,
-    half: usize,
-    isum: &mut [I::I; T],
-) {
-    let sub = x.sub::<T>(half);
-    for t in 0..T {
-        isum[t] = isa.flush(isum[t], sums[t], isa.splat_scale(sub[t]));
-    }
-}
-
-/// Where each token's sums start when 2^`shift` is to come off every code.
-#[inline(always)]
-fn start_half<I: Isa, const T: usize>(isa: I, x: QuantTile<'_>, half: usize, shift: u32) -> [I::A; T] {
-    let pairs = x.pairs::<T>(half);
-    let mut sums = [isa.acc_zero(); T];
-    for t in 0..T {
-        sums[t] = isa.acc_start(pairs[t], shift);
-    }
-    sums
-}
-
-/// Continues each token's chain with a block's integer sum: `acc = fma(d * dx, isum, acc)`.
-#[inline(always)]
-fn add_block<I: Isa, const T: usize>(
-    isa: I,
-    d: I::F,
-    isum: [I::I; T],
-    x: QuantTile<'_>,
-    block: usize,
-    acc: &mut [I::F; T],
-) {
-    let dx = x.d::<T>(block);
-    for t in 0..T {
-        acc[t] = isa.fma(isa.mul(d, isa.splat(dx[t])), isa.to_f32(isum[t]), acc[t]);
-    }
-}
-
-/// Writes half float `bits` of row `row` into a vector of sixteen.
+/// Writes the u16 `bits` of row `row` into a vector of sixteen.
 #[inline(always)]
 fn put_u16(out: &mut [u8], row: usize, bits: u16) {
     out[2 * row..2 * row + 2].copy_from_slice(&bits.to_le_bytes());
-}
-
-/// Sixteen half floats from the first 32 bytes.
-#[inline(always)]
-fn load_f16s<I: Isa>(isa: I, bytes: &[u8]) -> I::F {
-    isa.load_f16(&u16s(bytes))
 }
 
 /// Sixteen u16 from the first 32 bytes, whatever their alignment.
@@ -369,19 +326,4 @@ fn u16s(bytes: &[u8]) -> [u16; 16] {
 #[inline(always)]
 fn bytes16(bytes: &[u8], index: usize) -> &[u8; 16] {
     &bytes.as_chunks::<16>().0[index]
-}
-
-/// Decodes one step of unsigned codes through `value`, to k `first_k` and on.
-#[inline(always)]
-fn widen_steps<I: Isa>(
-    isa: I,
-    step: I::B,
-    first_k: usize,
-    out: &mut [[f32; 16]; WIDEN_K],
-    value: impl Fn(I::F) -> I::F,
-) {
-    for j in 0..4 {
-        let q = isa.to_f32(isa.byte_u8(step, j as u32));
-        isa.store(value(q), &mut out[first_k + j]);
-    }
 }

@@ -278,6 +278,14 @@ impl Isa for Avx2 {
         halves!(_mm256_or_si256, a, b)
     }
     #[inline(always)]
+    fn shuffle16(self, table: &[u8; 16], index: Self::B) -> Self::B {
+        // SAFETY: the reference covers the load.
+        unsafe {
+            let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
+            [_mm256_shuffle_epi8(table, index[0]), _mm256_shuffle_epi8(table, index[1])]
+        }
+    }
+    #[inline(always)]
     fn byte_u8(self, b: Self::B, j: u32) -> Self::I {
         // SAFETY: `self` proves the features.
         unsafe {

@@ -99,6 +99,8 @@ pub trait Isa: Copy + Send + Sync + 'static {
     fn shift_mask(self, b: Self::B, right: i32, mask: u8) -> Self::B;
     /// `a | b`
     fn or_bytes(self, a: Self::B, b: Self::B) -> Self::B;
+    /// Each byte of `index`, all below 16, replaced by that entry of `table`.
+    fn shuffle16(self, table: &[u8; 16], index: Self::B) -> Self::B;
     /// Byte `j` (0..4) of every lane, zero-extended.
     fn byte_u8(self, b: Self::B, j: u32) -> Self::I;
     /// Byte `j` (0..4) of every lane, sign-extended.

@@ -1,4 +1,7 @@
 //! The scalar ISA: plain Rust over arrays of sixteen. It is the definition that the other ISAs must equal.
+//!
+//! The primitives that loop over sixty-four bytes stay out of line: folded into every kernel of every format they would be
+//! most of what the crate takes to compile.
 
 use super::{Isa, Kernel};
 
@@ -68,7 +71,7 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
     fn store(self, v: Self::F, p: &mut [f32; 16]) {
         *p = v;
     }
-    #[inline(always)]
+    #[inline(never)]
     fn load_f16(self, p: &[u16; 16]) -> Self::F {
         map(*p, crate::math::f16_to_f32)
     }
@@ -189,21 +192,28 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
     fn load_bytes(self, p: &[u8; 64]) -> Self::B {
         *p
     }
-    #[inline(always)]
+    #[inline(never)]
     fn shift_mask(self, mut b: Self::B, right: i32, mask: u8) -> Self::B {
         for x in &mut b {
             *x = if right >= 0 { *x >> right } else { *x << -right } & mask;
         }
         b
     }
-    #[inline(always)]
+    #[inline(never)]
     fn or_bytes(self, mut a: Self::B, b: Self::B) -> Self::B {
         for i in 0..64 {
             a[i] |= b[i];
         }
         a
     }
-    #[inline(always)]
+    #[inline(never)]
+    fn shuffle16(self, table: &[u8; 16], mut index: Self::B) -> Self::B {
+        for x in &mut index {
+            *x = table[usize::from(*x & 15)];
+        }
+        index
+    }
+    #[inline(never)]
     fn byte_u8(self, b: Self::B, j: u32) -> Self::I {
         let mut out = [0; 16];
         for r in 0..16 {
@@ -224,7 +234,7 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
     fn acc_start(self, pairs: i32, shift: u32) -> Self::A {
         [-((i32::from(pairs as i16) + (pairs >> 16)) << shift); 16]
     }
-    #[inline(always)]
+    #[inline(never)]
     fn acc_mac(self, mut acc: Self::A, w: Self::B, x: i32) -> Self::A {
         let x = x.to_le_bytes();
         for r in 0..16 {
@@ -234,7 +244,7 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
         }
         acc
     }
-    #[inline(always)]
+    #[inline(never)]
     fn flush(self, sum: Self::I, acc: Self::A, scales: Self::S) -> Self::I {
         self.add_i32(sum, self.mul_i32(acc, scales))
     }
@@ -250,7 +260,7 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
     fn mul_scales(self, a: Self::S, b: Self::S) -> Self::S {
         self.mul_i32(a, b)
     }
-    #[inline(always)]
+    #[inline(never)]
     fn dot_i8(self, acc: Self::I, w: Self::B, x: i32, scale: Self::S) -> Self::I {
         let x = x.to_le_bytes();
         let mut sum = [0; 16];
