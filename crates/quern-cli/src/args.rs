@@ -1,7 +1,7 @@
 //! Flags that several commands share, each defined once.
 
-use clap::{Args, ValueEnum};
-use quern::{ActivationMode, KvType, LoadOptions, Overrides};
+use clap::{Args, FromArgMatches, ValueEnum};
+use quern::{ActivationMode, KvType, LoadOptions, Overrides, RequestOptions};
 
 /// Which model.
 #[derive(Args)]
@@ -99,6 +99,46 @@ impl SamplingArgs {
             repeat_penalty: self.repeat_penalty,
             seed: self.seed,
             ..Overrides::default()
+        }
+    }
+
+    /// The settings of these names and values, read as the flags of the same names are; the last of a name counts.
+    pub(crate) fn parse(settings: &[(String, String)]) -> Result<Overrides, clap::Error> {
+        let command = clap::Command::new("settings").no_binary_name(true).disable_help_flag(true);
+        let command = SamplingArgs::augment_args(command).args_override_self(true);
+        let flags = settings.iter().map(|(name, value)| format!("--{}={value}", name.replace('_', "-")));
+        SamplingArgs::from_arg_matches(&command.try_get_matches_from(flags)?).map(|args| args.overrides())
+    }
+}
+
+/// What is asked of an answer besides its prompt.
+#[derive(Args)]
+pub(crate) struct AnswerArgs {
+    /// Instructions that stand above the conversation; what a short name recommends unless given, then the template's own
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+    /// Most tokens of an answer; until the model stops or the context is full unless given
+    #[arg(short = 'n', long = "max-tokens", value_name = "N", value_parser = count)]
+    pub(crate) max_tokens: Option<usize>,
+    /// Text that ends the answer and is not part of it; may be given more than once
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) stop: Vec<String>,
+    /// Never draw the tokens by which the model ends an answer
+    #[arg(long)]
+    pub(crate) ignore_eos: bool,
+    /// Say on standard error what is in force, which sampling settings won, and what in the file is odd
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+impl AnswerArgs {
+    /// A request with these wishes, and no sampling settings of its own.
+    pub(crate) fn request(&self) -> RequestOptions {
+        RequestOptions {
+            max_tokens: self.max_tokens,
+            stops: self.stop.clone(),
+            ignore_eos: self.ignore_eos,
+            ..RequestOptions::default()
         }
     }
 }

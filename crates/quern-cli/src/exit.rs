@@ -50,6 +50,15 @@ pub(crate) fn refuse<T>(message: impl Into<String>) -> anyhow::Result<T> {
 
 /// Prints an error and says how it ends the command.
 pub(crate) fn report(error: &anyhow::Error) -> Exit {
+    eprintln!("quern: error: {}", line(error));
+    let refused = error.chain().any(|cause| {
+        cause.is::<Refusal>() || cause.downcast_ref::<quern::Error>().is_some_and(quern::Error::is_refusal)
+    });
+    if refused { Exit::Refused } else { Exit::Failed }
+}
+
+/// An error and its causes in one line.
+pub(crate) fn line(error: &anyhow::Error) -> String {
     let mut message = String::new();
     for cause in error.chain().map(ToString::to_string) {
         // Some errors print their cause as part of themselves.
@@ -57,11 +66,7 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
             message = if message.is_empty() { cause } else { format!("{message}: {cause}") };
         }
     }
-    eprintln!("quern: error: {message}");
-    let refused = error.chain().any(|cause| {
-        cause.is::<Refusal>() || cause.downcast_ref::<quern::Error>().is_some_and(quern::Error::is_refusal)
-    });
-    if refused { Exit::Refused } else { Exit::Failed }
+    message
 }
 
 /// Prints what is wrong with a command line in one line; help and version as they are.
@@ -78,14 +83,18 @@ pub(crate) fn report_usage(error: &clap::Error) -> Exit {
             Exit::Refused
         }
         _ => {
-            let text = error.render().to_string();
-            let shown = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-            let words: Vec<&str> = shown.filter(|line| !line.is_empty()).collect();
-            let message = words.join(" ");
-            let message = message.strip_prefix("error: ").unwrap_or(&message);
-            let message = message.split(" For more information").next().unwrap_or(message);
-            eprintln!("quern: error: {message} (--help shows what can be given)");
+            eprintln!("quern: error: {} (--help shows what can be given)", usage_line(error));
             Exit::Refused
         }
     }
+}
+
+/// What is wrong with a command line, in one line.
+pub(crate) fn usage_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let shown = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let words: Vec<&str> = shown.filter(|line| !line.is_empty()).collect();
+    let message = words.join(" ");
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    message.split(" For more information").next().unwrap_or(message).to_owned()
 }

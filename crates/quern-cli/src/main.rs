@@ -4,6 +4,7 @@
 //! once, in `args`. Standard output carries the answer alone; notes, progress and errors go to standard error, and
 //! only what a terminal shows well is drawn there. Nothing here knows how a model is loaded or run.
 
+mod answer;
 mod args;
 mod commands;
 mod exit;
@@ -12,6 +13,7 @@ mod modes;
 mod npy;
 mod progress;
 mod text;
+mod whole_file;
 
 use clap::Parser;
 use std::process::ExitCode;

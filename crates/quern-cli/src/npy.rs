@@ -1,60 +1,32 @@
 //! A float matrix as numpy reads it, written row by row: the logits of a long text do not fit in memory.
 //!
-//! NumPy's format version 1.0: magic, header length, a header padded to 64 bytes, then `<f4` values in C order. The
-//! file is written under another name and renamed when it is whole, so no half file is ever found under its own.
+//! NumPy's format version 1.0: magic, header length, a header padded to 64 bytes, then `<f4` values in C order.
 
-use anyhow::Context;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use crate::whole_file::WholeFile;
+use std::path::Path;
 
 /// A matrix on its way to a file.
 pub(crate) struct NpyWriter {
-    path: PathBuf,
-    temporary: PathBuf,
-    file: BufWriter<File>,
-    published: bool,
+    file: WholeFile,
 }
 
 impl NpyWriter {
     /// Starts a file of `rows` by `cols`.
     pub(crate) fn create(path: &Path, rows: usize, cols: usize) -> anyhow::Result<NpyWriter> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        let temporary = PathBuf::from(name);
-        let file = File::create(&temporary).with_context(|| format!("cannot write {}", path.display()))?;
-        let mut writer =
-            NpyWriter { path: path.into(), temporary, file: BufWriter::new(file), published: false };
-        writer.write(&header(rows, cols))?;
-        Ok(writer)
+        let mut file = WholeFile::create(path)?;
+        file.write(&header(rows, cols))?;
+        Ok(NpyWriter { file })
     }
 
     /// Appends one row.
     pub(crate) fn row(&mut self, values: &[f32]) -> anyhow::Result<()> {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        self.write(&bytes)
+        self.file.write(&bytes)
     }
 
     /// Puts the finished file in its place.
-    pub(crate) fn publish(mut self) -> anyhow::Result<()> {
-        let done = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
-        let done = done.and_then(|()| std::fs::rename(&self.temporary, &self.path));
-        done.with_context(|| format!("cannot write {}", self.path.display()))?;
-        self.published = true;
-        Ok(())
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        self.file.write_all(bytes).with_context(|| format!("cannot write {}", self.path.display()))
-    }
-}
-
-impl Drop for NpyWriter {
-    fn drop(&mut self) {
-        if !self.published {
-            // It is being thrown away; that it may stay behind is no second error.
-            let _ = std::fs::remove_file(&self.temporary);
-        }
+    pub(crate) fn publish(self) -> anyhow::Result<()> {
+        self.file.publish()
     }
 }
 

@@ -26,7 +26,7 @@ pub use error::Error;
 pub use file::ModelFile;
 pub use load::{Facts, LoadOptions, Quern};
 pub use request::RequestOptions;
-pub use sampling::SamplingChoice;
+pub use sampling::{SamplingChoice, SamplingDefaults};
 pub use score::Scores;
 
 pub use quern_backend::{Contract, DeltaShape, KvType};

@@ -1,6 +1,6 @@
 //! From a reference to a running engine.
 
-use crate::{Error, ModelFile};
+use crate::{Error, ModelFile, SamplingDefaults};
 use quern_backend::{Backend, Contract, KvType};
 use quern_chat::ChatTemplate;
 use quern_cpu::{ActivationMode, CpuBackend, CpuOptions};
@@ -79,6 +79,7 @@ pub struct Quern {
     pub(crate) file: ModelFile,
     pub(crate) engine: Engine,
     pub(crate) tokenizer: Option<SharedTokenizer>,
+    pub(crate) sampling_defaults: SamplingDefaults,
     template: OnceLock<ChatTemplate>,
     facts: Facts,
 }
@@ -118,7 +119,8 @@ impl Quern {
             weight_bytes,
             load_time: started.elapsed(),
         };
-        Ok(Quern { file, engine, tokenizer, template: OnceLock::new(), facts })
+        let sampling_defaults = SamplingDefaults::default();
+        Ok(Quern { file, engine, tokenizer, sampling_defaults, template: OnceLock::new(), facts })
     }
 
     /// The file it was loaded from.

@@ -1,4 +1,4 @@
-//! Which sampling settings are in force: the request's, else the file's, else the family's.
+//! Which sampling settings are in force: the request's, else the process's, else the file's, else the family's.
 
 use crate::{Error, Quern};
 use quern_engine::sampling::presets::{self, ModelNames};
@@ -14,15 +14,35 @@ pub struct SamplingChoice {
     pub preset: Option<&'static str>,
 }
 
+/// Settings of the process: below those of a request, above the model file's.
+#[derive(Clone, Debug, Default)]
+pub struct SamplingDefaults {
+    /// What its command line says.
+    pub command_line: Overrides,
+}
+
+impl SamplingDefaults {
+    /// The layers of a request under these settings, before anybody recommends something.
+    fn under<'a>(&'a self, request: &'a Overrides) -> Layers<'a> {
+        Layers { request, command_line: &self.command_line, ..Layers::default() }
+    }
+}
+
 impl Quern {
+    /// Sets what counts where a request does not speak.
+    pub fn set_sampling_defaults(&mut self, defaults: SamplingDefaults) {
+        self.sampling_defaults = defaults;
+    }
+
     /// The settings that a request with these of its own would run under.
     ///
     /// A request for temperature 0 wants the model's most probable token, so recommendations for sampling, a repeat
-    /// penalty among them, are left out of it; the request's own settings still count.
+    /// penalty among them, are left out of it; the settings of the request and of the process still count.
     pub fn sampling(&self, request: &Overrides) -> Result<SamplingChoice, Error> {
-        if request.temperature == Some(0.0) {
-            let resolved = resolve(Layers { request, ..Layers::default() });
-            return Ok(SamplingChoice { resolved, preset: None });
+        let layers = self.sampling_defaults.under(request);
+        let asked = resolve(layers);
+        if asked.params.temperature == 0.0 {
+            return Ok(SamplingChoice { resolved: asked, preset: None });
         }
         let metadata = self.file.metadata();
         let names = ModelNames {
@@ -32,7 +52,7 @@ impl Quern {
         };
         let (preset, _) = presets::choose(names);
         let file = recommended(metadata)?;
-        let layers = Layers { request, file: &file, preset: &preset.overrides(), ..Layers::default() };
+        let layers = Layers { file: &file, preset: &preset.overrides(), ..layers };
         Ok(SamplingChoice { resolved: resolve(layers), preset: Some(preset.name) })
     }
 

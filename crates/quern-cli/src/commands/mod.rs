@@ -25,6 +25,7 @@ macro_rules! commands {
 
 commands! {
     Run => run,
+    Chat => chat,
     Score => score,
     Tokenize => tokenize,
     Detokenize => detokenize,

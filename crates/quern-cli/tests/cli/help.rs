@@ -2,7 +2,7 @@
 
 use crate::common::{quern, tiny};
 
-const COMMANDS: [&str; 6] = ["run", "score", "tokenize", "detokenize", "inspect", "bench"];
+const COMMANDS: [&str; 7] = ["run", "chat", "score", "tokenize", "detokenize", "inspect", "bench"];
 
 #[test]
 fn every_command_explains_itself_with_an_example() {

@@ -1,10 +1,13 @@
 //! The `quern` command from outside: the real binary, its streams and its exit codes.
 #![allow(clippy::unwrap_used)]
 
+mod chat;
 mod common;
 mod damage;
 mod help;
 mod inspect;
 mod run;
 mod score;
+#[cfg(unix)]
+mod terminal;
 mod tokens;

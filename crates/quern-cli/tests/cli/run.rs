@@ -168,9 +168,13 @@ fn settings_out_of_range_are_refused() {
 fn verbose_says_what_is_in_force_and_who_chose_it() {
     let ran = quern(&["run", &model(DEMO), "Hi", "--top-p", "0.5", "-n", "1", "--verbose", "--threads", "1"]);
     let stderr = ran.stderr();
-    for part in
-        ["1 threads", "activations q8", "top_p 0.5 (request)", "temperature 0.2 (preset)", "preset smollm2"]
-    {
+    for part in [
+        "1 threads",
+        "activations q8",
+        "top_p 0.5 (command line)",
+        "temperature 0.2 (preset)",
+        "preset smollm2",
+    ] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
 }
@@ -198,7 +202,7 @@ fn the_first_command_says_paris() {
     assert_eq!(recommended["system"]["from"], "short name");
     let value = recommended["system"]["value"].as_str().unwrap();
     let given = system(&["--system", value]);
-    assert_eq!((&given["system"]["from"], &given["ids"]), (&"request".into(), &recommended["ids"]));
+    assert_eq!((&given["system"]["from"], &given["ids"]), (&"command line".into(), &recommended["ids"]));
     assert_eq!(given["usage"], recommended["usage"]);
     let none = system(&["--system", ""]);
     assert!(none["system"].is_null());
