@@ -13,7 +13,6 @@ use crate::{SharedTokenizer, from_vocab};
 pub fn from_metadata(metadata: &Metadata) -> Result<SharedTokenizer, TokenizerError> {
     let kinds = metadata.opt_i32s("tokenizer.ggml.token_type")?;
     let charsmap = charsmap(metadata)?;
-    let id = |key| metadata.opt_u32(key);
     from_vocab(&Vocab {
         model: metadata.str("tokenizer.ggml.model")?,
         pre: metadata.opt_str("tokenizer.ggml.pre")?,
@@ -28,7 +27,15 @@ pub fn from_metadata(metadata: &Metadata) -> Result<SharedTokenizer, TokenizerEr
             .unwrap_or(false),
         lowercase: metadata.opt_bool("tokenizer.ggml.normalizer.lowercase")?,
         strip_accents: metadata.opt_bool("tokenizer.ggml.normalizer.strip_accents")?,
-        special: SpecialIds {
+        special: SpecialIds::from_metadata(metadata)?,
+    })
+}
+
+impl SpecialIds {
+    /// What the `tokenizer.ggml.*` keys say, whatever holds the vocabulary.
+    pub fn from_metadata(metadata: &Metadata) -> Result<SpecialIds, TokenizerError> {
+        let id = |key| metadata.opt_u32(key);
+        Ok(SpecialIds {
             bos: id("tokenizer.ggml.bos_token_id")?,
             eos: id("tokenizer.ggml.eos_token_id")?,
             eot: id("tokenizer.ggml.eot_token_id")?,
@@ -44,8 +51,8 @@ pub fn from_metadata(metadata: &Metadata) -> Result<SharedTokenizer, TokenizerEr
             add_eos: metadata.opt_bool("tokenizer.ggml.add_eos_token")?,
             add_sep: metadata.opt_bool("tokenizer.ggml.add_sep_token")?,
             add_space_prefix: metadata.opt_bool("tokenizer.ggml.add_space_prefix")?,
-        },
-    })
+        })
+    }
 }
 
 fn list(strings: &StringArray) -> Vec<&[u8]> {

@@ -18,6 +18,14 @@ pub enum Error {
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] GgufError),
+    /// A file beside the model's cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// The file holds a model that cannot be run.
     #[error("{}: {error}", path.display())]
     Model {
@@ -60,7 +68,7 @@ impl Error {
             Error::File(error) => error.fault().is_some(),
             Error::Model { error, .. } => model_refuses(error),
             Error::Engine(EngineError::Model(error)) => model_refuses(error),
-            Error::Engine(EngineError::Stopped) => false,
+            Error::Engine(EngineError::Stopped) | Error::Read { .. } => false,
             Error::Tokenizer { .. }
             | Error::NoTokenizer { .. }
             | Error::Chat(_)

@@ -5,12 +5,15 @@ use quern_chat::{ChatTemplate, TemplateTokens};
 use quern_gguf::{Gguf, Metadata};
 use quern_hub::{Hub, Progress};
 use quern_model::{ModelSpec, is_hugging_face, open_hugging_face};
-use quern_tokenizer::{SharedTokenizer, from_metadata};
+use quern_tokenizer::{SharedTokenizer, SpecialIds, from_json, from_metadata};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Values of `tokenizer.ggml.model` by which a file says that it has no tokenizer.
 const NO_TOKENIZER: [&str; 2] = ["none", "no_vocab"];
+
+/// The tokenizer of a Hugging Face folder.
+const TOKENIZER: &str = "tokenizer.json";
 
 /// An open model file. Its header is checked; its tensors stay on disk.
 #[derive(Clone, Debug)]
@@ -67,6 +70,9 @@ impl ModelFile {
 
     /// The tokenizer; None for a file without one.
     pub fn opt_tokenizer(&self) -> Result<Option<SharedTokenizer>, Error> {
+        if is_hugging_face(self.path()) {
+            return self.opt_json_tokenizer();
+        }
         match self.metadata().opt_str("tokenizer.ggml.model")? {
             None => Ok(None),
             Some(model) if NO_TOKENIZER.contains(&model) => Ok(None),
@@ -75,6 +81,19 @@ impl ModelFile {
                 tokenizer.map(Some).map_err(|error| Error::tokenizer(self.path(), error))
             }
         }
+    }
+
+    /// The tokenizer of a Hugging Face folder.
+    fn opt_json_tokenizer(&self) -> Result<Option<SharedTokenizer>, Error> {
+        let folder = if self.path().is_dir() { Some(self.path()) } else { self.path().parent() };
+        let path = folder.unwrap_or(Path::new("")).join(TOKENIZER);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let json = std::fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+        let ids = SpecialIds::from_metadata(self.metadata());
+        let tokenizer = ids.and_then(|ids| from_json(&json, &ids));
+        tokenizer.map(Some).map_err(|error| Error::tokenizer(&path, error))
     }
 
     /// The tokenizer; an error for a file without one.

@@ -7,7 +7,7 @@ use quern_cpu::{ActivationMode, CpuBackend, CpuOptions};
 use quern_engine::{Engine, EngineOptions};
 use quern_hub::Progress;
 use quern_kernels::isa::Level;
-use quern_model::{Model, ModelSpec};
+use quern_model::{Model, ModelError, ModelSpec};
 use quern_tokenizer::SharedTokenizer;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -98,6 +98,9 @@ impl Quern {
     ) -> Result<Quern, Error> {
         let started = Instant::now();
         let tokenizer = if options.tokenizer { file.opt_tokenizer()? } else { None };
+        if let Some(tokenizer) = &tokenizer {
+            check_vocabulary(&file, tokenizer.n_vocab())?;
+        }
         let cpu =
             CpuOptions { threads: options.threads, activations: options.activations, level: options.isa };
         let backend = Arc::new(CpuBackend::new(&cpu)?);
@@ -155,6 +158,16 @@ impl Quern {
         let template = self.file.template(self.need_tokenizer()?)?;
         Ok(self.template.get_or_init(|| template))
     }
+}
+
+/// A tokenizer larger than the embedding would give ids that the model has no rows for (R43).
+fn check_vocabulary(file: &ModelFile, tokens: usize) -> Result<(), Error> {
+    let spec = file.spec()?;
+    if tokens <= spec.n_vocab {
+        return Ok(());
+    }
+    let reason = format!("the tokenizer has {tokens} tokens, the embedding {} rows", spec.n_vocab);
+    Err(Error::model(file.path(), ModelError::Spec { arch: spec.arch, reason }))
 }
 
 fn load_weights(

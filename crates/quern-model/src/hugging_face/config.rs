@@ -70,6 +70,15 @@ impl<'a> Config<'a> {
         self.opt_count(name)?.map_or_else(|| self.refuse(format!("has no {name}")), Ok)
     }
 
+    /// One token id or several.
+    pub(crate) fn ids(&self, name: &str) -> Result<Option<Vec<u32>>, ModelError> {
+        let id = |value: &Json| u32::try_from(value.as_u64()?).ok();
+        self.typed(name, "a token id or an array of them", |value| match value {
+            Json::Array(values) => values.iter().map(id).collect(),
+            one => id(one).map(|id| vec![id]),
+        })
+    }
+
     /// A nested object, as a configuration of its own.
     pub(crate) fn object(&self, name: &str) -> Result<Option<Config<'a>>, ModelError> {
         let fields = self.typed(name, "an object", Json::as_object)?;
@@ -259,8 +268,36 @@ pub(super) fn rope_factors(config: &Config<'_>) -> Result<Option<AssembledTensor
     }))
 }
 
+/// Which tokens begin and end a text. Settings for generating go before the model's own; of several that end one, GGUF
+/// has keys for three: text, turn, message.
+pub(super) fn special_ids(
+    config: &Config<'_>,
+    generation: Option<&Config<'_>>,
+    entries: &mut Entries,
+) -> Result<(), ModelError> {
+    let either = |name: &str| {
+        let first = generation.map(|g| g.ids(name)).transpose()?.flatten();
+        Ok::<_, ModelError>(match first {
+            Some(ids) => Some(ids),
+            None => config.ids(name)?,
+        })
+    };
+    if let Some(&bos) = either("bos_token_id")?.unwrap_or_default().first() {
+        entries.put("tokenizer.ggml.bos_token_id", Value::U32(bos));
+    }
+    let ends = either("eos_token_id")?.unwrap_or_default();
+    const KEYS: [&str; 3] = ["eos_token_id", "eot_token_id", "eom_token_id"];
+    if ends.len() > KEYS.len() {
+        return config.refuse(format!("has {} tokens that end a text, more than {}", ends.len(), KEYS.len()));
+    }
+    for (key, id) in KEYS.iter().zip(ends) {
+        entries.put(&format!("tokenizer.ggml.{key}"), Value::U32(id));
+    }
+    Ok(())
+}
+
 /// The publisher's settings for sampling, under the keys that GGUF files have for them.
-pub(super) fn generation(config: &Config<'_>, entries: &mut Entries) -> Result<(), ModelError> {
+pub(super) fn sampling(config: &Config<'_>, entries: &mut Entries) -> Result<(), ModelError> {
     for (key, name) in [
         ("temp", "temperature"),
         ("top_p", "top_p"),

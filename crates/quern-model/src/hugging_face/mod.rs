@@ -26,6 +26,10 @@ pub(crate) const HUGGING_FACE: &str = "hugging_face";
 const CONFIG: &str = "config.json";
 /// Settings for generating, beside it.
 const GENERATION: &str = "generation_config.json";
+/// Settings of the tokenizer, the chat template among them.
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+/// The chat template where it is a file of its own.
+const TEMPLATE: &str = "chat_template.jinja";
 /// Largest JSON file that is read.
 const MAX_JSON: u64 = 16 << 20;
 
@@ -71,10 +75,15 @@ pub fn open_hugging_face(path: &Path) -> Result<Gguf, ModelError> {
     entries.put(LAYOUT, Value::Str(HUGGING_FACE.into()));
     config::common(&config, &family.hugging_face, &mut entries)?;
     (family.hugging_face.config)(&config, &mut entries)?;
-    let generation = folder.join(GENERATION);
-    if generation.is_file() {
-        let json = read_json(&generation)?;
-        config::generation(&Config::new(&json, generation)?, &mut entries)?;
+    let generation = opt_json(&folder.join(GENERATION))?;
+    let generation =
+        generation.as_ref().map(|json| Config::new(json, folder.join(GENERATION))).transpose()?;
+    config::special_ids(&config, generation.as_ref(), &mut entries)?;
+    if let Some(generation) = generation {
+        config::sampling(&generation, &mut entries)?;
+    }
+    if let Some(template) = template(folder)? {
+        entries.put("tokenizer.chat_template", Value::Str(template));
     }
     let weights = Safetensors::open(path)?;
     let mut assembled = tensors::assemble(&weights, &family.hugging_face, &config)?;
@@ -83,14 +92,40 @@ pub fn open_hugging_face(path: &Path) -> Result<Gguf, ModelError> {
     Ok(Gguf::assemble(path, metadata, assembled)?)
 }
 
+/// The chat template: a file of its own, or a field of the tokenizer's settings, where a list names its "default".
+fn template(folder: &Path) -> Result<Option<String>, ModelError> {
+    let file = folder.join(TEMPLATE);
+    if file.is_file() {
+        let bytes = read(&file)?;
+        let text = String::from_utf8(bytes);
+        let refuse = |_| ModelError::Config { path: file, reason: "is not UTF-8".into() };
+        return text.map(Some).map_err(refuse);
+    }
+    let Some(json) = opt_json(&folder.join(TOKENIZER_CONFIG))? else { return Ok(None) };
+    let template = json.get("chat_template");
+    let default = || {
+        let named = template?.as_array()?.iter().find(|t| t.get("name").is_some_and(|n| n == "default"))?;
+        named.get("template")?.as_str()
+    };
+    Ok(template.and_then(serde_json::Value::as_str).or_else(default).map(str::to_string))
+}
+
+fn opt_json(path: &Path) -> Result<Option<serde_json::Value>, ModelError> {
+    if path.is_file() { read_json(path).map(Some) } else { Ok(None) }
+}
+
 fn read_json(path: &Path) -> Result<serde_json::Value, ModelError> {
+    serde_json::from_slice(&read(path)?)
+        .map_err(|e| ModelError::Config { path: path.into(), reason: format!("is not JSON: {e}") })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ModelError> {
     let fault = |reason: String| ModelError::Config { path: path.into(), reason };
     let n_bytes = std::fs::metadata(path).map_err(|e| fault(format!("cannot be read: {e}")))?.len();
     if n_bytes > MAX_JSON {
         return Err(fault(format!("is {n_bytes} bytes long, more than {MAX_JSON}")));
     }
-    let bytes = std::fs::read(path).map_err(|e| fault(format!("cannot be read: {e}")))?;
-    serde_json::from_slice(&bytes).map_err(|e| fault(format!("is not JSON: {e}")))
+    std::fs::read(path).map_err(|e| fault(format!("cannot be read: {e}")))
 }
 
 /// Where a fault lies.
