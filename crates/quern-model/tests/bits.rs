@@ -108,4 +108,5 @@ fn recurrent_layers() {
 fn every_format() {
     tiny("quant-32", 261, [0xe03d_0fc2_3de6_1301, 0x1992_e437_7c46_217a]);
     tiny("quant-256", 261, [0xddcf_03f5_5a5e_258e, 0x8ffb_609b_6f82_6507]);
+    tiny("quant-other", 131, [0xc526_2bdb_c8b2_6bf4, 0xf38c_e31a_304d_f9b7]);
 }

@@ -82,6 +82,7 @@ oracles! {
     // Every format, with the reference computed over the weights as the gguf package decodes them.
     quantised_blocks_of_32 "quant-32";
     quantised_blocks_of_256 "quant-256";
+    every_other_quantised_format "quant-other";
     short_floats "short-floats";
 }
 
