@@ -2,9 +2,11 @@
 
 mod common;
 
-use common::{small_file, walk};
+use std::path::Path;
+
+use common::{rewriter, small_file, walk};
 use proptest::prelude::*;
-use quern_gguf::Gguf;
+use quern_gguf::{Gguf, Safetensors};
 
 #[test]
 fn the_small_file_is_whole() {
@@ -40,6 +42,17 @@ fn every_byte_set_to_its_extremes_is_read_or_refused() {
     }
 }
 
+/// A fixture with some bytes changed.
+fn damaged(name: &str, changes: &[(prop::sample::Index, u8)]) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let mut file = std::fs::read(path).expect("the fixture reads");
+    for (at, value) in changes {
+        let at = at.index(file.len());
+        file[at] = *value;
+    }
+    file
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -59,7 +72,49 @@ proptest! {
         }
         match Gguf::from_bytes(file) {
             Ok(file) => {
-                walk(&file);
+                let sum = walk(&file);
+                // What opens is written, and what is written opens and says the same.
+                let mut written = Vec::new();
+                rewriter(&file).write(&mut written).unwrap();
+                let again = Gguf::from_bytes(written.clone()).unwrap();
+                prop_assert_eq!(walk(&again), sum);
+                let mut twice = Vec::new();
+                rewriter(&again).write(&mut twice).unwrap();
+                prop_assert_eq!(twice, written);
+            }
+            Err(error) => prop_assert!(error.to_string().len() < 1000),
+        }
+    }
+
+    #[test]
+    fn changed_safetensors_are_read_or_refused(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let file = damaged("safetensors/single.safetensors", &changes);
+        match Safetensors::from_bytes(file) {
+            Ok(model) => for tensor in model.tensors() {
+                let n_elements = tensor.shape.iter().product::<u64>();
+                prop_assert_eq!(tensor.bytes().len() as u64 * 8, n_elements * tensor.dtype.bits());
+            },
+            Err(error) => prop_assert!(error.to_string().len() < 1000),
+        }
+    }
+
+    #[test]
+    fn a_set_with_a_changed_part_is_read_or_refused(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        part in 1..4usize,
+        opened in 1..4usize,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |part| format!("cpp-{part:05}-of-00003.gguf");
+        for i in 1..4 {
+            let changes = if i == part { changes.as_slice() } else { &[] };
+            std::fs::write(folder.path().join(name(i)), damaged(&format!("split/{}", name(i)), changes)).unwrap();
+        }
+        match Gguf::open(folder.path().join(name(opened))) {
+            Ok(set) => {
+                walk(&set);
             }
             Err(error) => prop_assert!(error.to_string().len() < 1000),
         }

@@ -103,6 +103,45 @@ fn r44_array_lengths_are_held_against_the_file() {
 }
 
 #[test]
+fn arrays_of_nothing_are_read() {
+    // Of every type, alone and in an array; of an unknown one, refused as others are.
+    let empty = |element| array(element, 0, &[]);
+    let all: Vec<Vec<u8>> = (0..13).map(empty).collect();
+    let nested = array(ARRAY, 13, &all.concat());
+    let file = (0..13u32).fold(Builder::new(), |file, id| file.key(format!("x.{id}"), ARRAY, &empty(id)));
+    let file = Gguf::from_bytes(file.key("nested", ARRAY, &nested).build()).unwrap();
+    assert_eq!(file.metadata().len(), 14);
+    assert!(
+        file.metadata()
+            .iter()
+            .all(|(key, value)| key == "nested" || value.to_string().contains("array of 0"))
+    );
+    assert!(file.metadata().u32s("x.4").unwrap().is_empty());
+    assert!(file.metadata().strings("x.8").unwrap().is_empty());
+    refused(Builder::new().key("x", ARRAY, &array(ARRAY, 1, &empty(13))).build(), "unknown value type 13");
+}
+
+#[test]
+fn lengths_and_offsets_that_wrap_are_refused() {
+    let max = u64::MAX.to_le_bytes();
+    let key = Builder { n_keys: Some(1), ..Builder::new() }.build();
+    refused(
+        [key, max.to_vec()].concat(),
+        "metadata key number 0 is 18446744073709551615 bytes long, more than",
+    );
+    let name = Builder { n_tensors: Some(1), ..Builder::new() }.build();
+    refused([name, max.to_vec()].concat(), "the name of tensor number 0 is 18446744073709551615 bytes long");
+    let name = Builder { n_tensors: Some(1), ..Builder::new() }.build();
+    let dims = [string("w"), u32::MAX.to_le_bytes().to_vec()].concat();
+    refused([name, dims].concat(), "tensor \"w\" has 4294967295 dimensions");
+    // The first offset wraps when the start of the data is added, the second when the size is.
+    for offset in [!31, u64::MAX - 191] {
+        let file = Builder::new().entry("w", &[8], F32, offset).data(&[0; 32]);
+        refused(file.build(), "tensor \"w\" ends at byte 18446744073709551");
+    }
+}
+
+#[test]
 fn arrays_nest_to_a_bounded_depth() {
     let nested = |depth: usize| {
         let innermost = array(U32, 1, &[1, 0, 0, 0]);

@@ -170,8 +170,8 @@ fn the_header_is_json_of_one_form() {
 #[test]
 fn names_and_shapes_are_checked() {
     let one = |dtype: &str, shape: &str, end| entries(&[entry("a", dtype, shape, 0, end)], end as usize);
-    let [a, b] = ["a", "b"].map(|name| entry(name, "U8", "[1]", 0, 1));
-    refused(entries(&[a.clone(), b, a], 1), "tensor \"a\" occurs twice");
+    let list = [("a", 0), ("b", 1), ("a", 2)].map(|(name, at)| entry(name, "U8", "[1]", at, at + 1));
+    refused(entries(&list, 3), "tensor \"a\" occurs twice");
     refused(entries(&[entry("", "U8", "[1]", 0, 1)], 1), "the name of tensor number 0 is empty");
     refused(entries(&[entry(&"n".repeat(1025), "U8", "[1]", 0, 1)], 1), "is 1025 bytes long");
     refused(one("F9", "[1]", 1), "tensor \"a\" has the unknown type \"F9\"");
@@ -299,6 +299,8 @@ fn an_index_and_its_files_hold_the_same_tensors() {
     assert_eq!(Safetensors::open(folder.0.path()).unwrap().files().len(), 1);
     folder.write(&one, &entries(&[entry("a", "U8", "[1]", 0, 1), entry("x", "U8", "[1]", 1, 2)], 2));
     folder.refused(&one, "this file holds tensor \"x\"");
+    folder.write(&one, &entries(&[0, 1].map(|at| entry("a", "U8", "[1]", at, at + 1)), 2));
+    folder.refused(&one, "tensor \"a\" occurs twice");
     folder.index(&[("a", &one), ("b", &two), ("a", &two)]);
     folder.refused(INDEX, "tensor \"a\" occurs twice");
     let gone = ["m-00002-of-00003.safetensors", "m-00003-of-00003.safetensors"];

@@ -15,7 +15,6 @@ use crate::limits::Limits;
 use crate::map::Bytes;
 use crate::shared::SharedBytes;
 use crate::sniff::looks_like;
-use crate::text::NameIndex;
 
 /// Bytes that say how long the header is.
 const LENGTH_BYTES: usize = 8;
@@ -26,7 +25,7 @@ const DIMS: usize = 8;
 /// The key of a header that names no tensor.
 const METADATA: &str = "__metadata__";
 
-/// What a file's header says, checked against the file.
+/// What a file's header says, checked against the file. That names are unique is checked over all files together.
 pub(crate) struct File {
     pub(crate) metadata: Vec<(String, String)>,
     /// In the header's order.
@@ -46,7 +45,6 @@ pub(crate) fn read(bytes: &Arc<Bytes>, limits: &Limits) -> Result<File, Fault> {
             Err(fault) => return Err(Fault::Tensor { name, fault }),
         }
     }
-    check_unique(&tensors)?;
     check_filled(&tensors, data_start, bytes.len())?;
     Ok(File { metadata: metadata.0, tensors })
 }
@@ -113,11 +111,6 @@ impl Entry {
         }
         Ok((dtype, SharedBytes::range(bytes, data_start + start as usize..data_start + end as usize)))
     }
-}
-
-fn check_unique(tensors: &[SafeTensor]) -> Result<(), Fault> {
-    let unique = NameIndex::new(tensors.len(), |i| &tensors[i].name);
-    unique.map(drop).map_err(|i| Fault::DuplicateTensor { name: tensors[i].name.clone() })
 }
 
 /// Checks that the tensors, by their places, follow each other from the end of the header to the end of the file.

@@ -69,7 +69,10 @@ fn open_index(path: &Path, limits: &Limits) -> Result<(Vec<PathBuf>, Vec<File>),
         let file = open_file(path_of_file, limits)?;
         for tensor in &file.tensors {
             match weights.names.find(&tensor.name, |i| &weights.pairs[i].0) {
-                Some(i) if weights.pairs[i].1 == **name => found[i] = true,
+                Some(i) if weights.pairs[i].1 == **name && !found[i] => found[i] = true,
+                Some(i) if found[i] => {
+                    return Err(Fault::DuplicateTensor { name: tensor.name.clone() }.in_file(path_of_file));
+                }
                 _ => {
                     let (name, index) = (tensor.name.clone(), path.to_path_buf());
                     return Err(
