@@ -321,6 +321,11 @@ fn an_index_leads_nowhere_else() {
         folder.index(&[("a", name)]);
         folder.refused(INDEX, "only .safetensors files beside the index are read");
     }
+    // R46: a name that would not print as itself, or not at all.
+    for name in ["m\\n.safetensors", "\\u001b[31m.safetensors", "\\u202e.safetensors", &"m".repeat(300)] {
+        folder.index(&[("a", name)]);
+        folder.refused(INDEX, "only .safetensors files beside the index are read");
+    }
     folder.index(&[("a", "x\\\\y.safetensors")]);
     folder.refused(INDEX, r#"tensor "a" is in "x\\y.safetensors""#);
     folder.index(&[]);

@@ -114,9 +114,14 @@ fn read_index(json: &[u8], limits: &Limits) -> Result<Weights, Fault> {
     }
 }
 
-/// Whether it names a file beside the index: an index is no more trusted than the file it names.
+/// Bytes of a file's name: what file systems allow.
+const NAME_BYTES: usize = 255;
+
+/// Whether it names a file beside the index: an index is no more trusted than the file it names. As a path it appears
+/// in messages, so it must also print as itself.
 fn is_plain(name: &str) -> bool {
-    name.ends_with(EXTENSION) && !name.contains(['/', '\\', ':', '\0'])
+    let plain = |c: char| c.escape_debug().len() == 1 && !matches!(c, '/' | '\\' | ':');
+    name.ends_with(EXTENSION) && name.len() <= NAME_BYTES && name.chars().all(plain)
 }
 
 /// Names the first file that is missing, with its full path, and says how many more are.
