@@ -28,7 +28,8 @@ fn walk_metadata(metadata: &Metadata) {
         let _ = (metadata.str(key), metadata.bool(key), metadata.f32(key));
         let _ = (metadata.u32(key), metadata.u64(key), metadata.i32(key));
         let _ = (metadata.u32s(key), metadata.i32s(key), metadata.f32s(key), metadata.bools(key));
-        let _ = (metadata.opt_u32_at(key, 1, 2), metadata.opt_f32_at(key, 1, 2), metadata.opt_bool_at(key, 1, 2));
+        let _ =
+            (metadata.opt_u32_at(key, 1, 2), metadata.opt_f32_at(key, 1, 2), metadata.opt_bool_at(key, 1, 2));
         if let quern_gguf::Value::Array(Array::Str(strings)) = value {
             for i in 0..strings.len() {
                 assert!(strings.get_str(i).is_none_or(|text| text.as_bytes() == strings.get(i)));
