@@ -18,11 +18,13 @@ pub enum TokenizerError {
         known: String,
     },
     /// The pre-tokenizer is not in the table.
-    #[error("tokenizer.ggml.pre is {pre}, which names no known pre-tokenizer; known are {known}")]
+    #[error(
+        "tokenizer.ggml.pre is {pre}, which names no known pre-tokenizer; the nearest that are known: {known}"
+    )]
     UnknownPre {
         /// The file's value, quoted.
         pre: String,
-        /// The values that are known.
+        /// The known values that are most like it.
         known: String,
     },
     /// A list that this kind of vocabulary needs is absent.

@@ -75,7 +75,7 @@ fn by_merges(
     let name = pre.unwrap_or(pretokenizers::DEFAULT);
     let row = pretokenizers::find(name).ok_or_else(|| TokenizerError::UnknownPre {
         pre: quote(name.as_bytes()),
-        known: pretokenizers::names().join(", "),
+        known: pretokenizers::near(name).join(", "),
     })?;
     let defaults = Defaults { add_bos: row.add_bos, ..Defaults::default() };
     let mut roles = Roles::new(&vocab.special, defaults, &tokens)?;

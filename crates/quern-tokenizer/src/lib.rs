@@ -51,6 +51,8 @@ mod model;
 mod normalize;
 mod pretokenize;
 mod pretokenizers;
+#[cfg(test)]
+mod ratio;
 mod rwkv;
 mod segment;
 mod special;

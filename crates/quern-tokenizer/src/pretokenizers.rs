@@ -59,10 +59,34 @@ pub(crate) fn find(name: &str) -> Option<&'static PreTokenizer> {
 }
 
 /// All values of `tokenizer.ggml.pre` in the table, in alphabetical order.
-pub(crate) fn names() -> Vec<&'static str> {
+fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = TABLE.iter().flat_map(|row| row.names).copied().collect();
     names.sort_unstable();
     names
+}
+
+/// The values of `tokenizer.ggml.pre` that are most like `name`, nearest first.
+pub(crate) fn near(name: &str) -> Vec<&'static str> {
+    // The file chooses the name: only its start is compared.
+    let name: Vec<char> = name.chars().take(64).collect();
+    let mut names = names();
+    names.sort_by_key(|known| edits(&name, known));
+    names.truncate(5);
+    names
+}
+
+/// Levenshtein's distance: characters to add, drop or change to turn one word into the other.
+fn edits(from: &[char], to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=from.len()).collect();
+    for (at, c) in to.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (i, &other) in from.iter().enumerate() {
+            let changed = diagonal + usize::from(other != c);
+            diagonal = row[i + 1];
+            row[i + 1] = changed.min(diagonal + 1).min(row[i] + 1);
+        }
+    }
+    row[from.len()]
 }
 
 /// The value that stands for a file that names none.
@@ -239,6 +263,31 @@ mod tests {
         let text = "  Hello World's\r\n\n don't 1234567.89 \t naïve e\u{301}té <|x|>\u{A0} 日本語のテキスト 한국어 a \n";
         for row in TABLE {
             assert_eq!(words(row.names[0], text).concat(), text, "{}", row.names[0]);
+        }
+    }
+
+    #[test]
+    fn near_names_come_first() {
+        assert_eq!(edits(&['k', 'i', 't', 't', 'e', 'n'], "sitting"), 3);
+        assert_eq!(near("llama-bep")[0], "llama-bpe");
+        assert_eq!(near("qwen-2.5")[0], "qwen2");
+        assert_eq!(near(&"x".repeat(100_000)).len(), 5);
+    }
+
+    /// G30, R45: no text makes cutting super-linear, in any row.
+    #[test]
+    fn cutting_takes_linear_time() {
+        for row in TABLE {
+            let steps: Vec<Step> = row.patterns.iter().map(|p| Step::new(p).expect("compiles")).collect();
+            for piece in
+                ["a", "A", " ", "\u{301}", "1", "\n", "'", "a ", " \n", "1a", "aA1 .\r\n", "日", "<|im_end"]
+            {
+                crate::ratio::is_linear(&format!("{} {piece:?}", row.names[0]), piece, 1 << 14, |text| {
+                    let mut words = 0;
+                    split(&steps, text, &mut |_| words += 1);
+                    assert!(words > 0);
+                });
+            }
         }
     }
 

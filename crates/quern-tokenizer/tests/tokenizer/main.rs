@@ -3,6 +3,7 @@
 mod golden;
 mod hostile;
 mod json;
+mod linear;
 mod round_trip;
 mod safety;
 mod suites;
