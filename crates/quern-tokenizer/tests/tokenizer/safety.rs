@@ -1,8 +1,8 @@
 //! Which text becomes which special token, and where generation ends.
 
-use quern_tokenizer::{EncodeOptions, Segment, Tokenizer};
+use quern_tokenizer::{EncodeOptions, Segment, SpecialIds, Tokenizer, Vocab, from_vocab};
 
-use crate::support::{GEMMA3, SMOLLM2, load, plain, trusted};
+use crate::support::{GEMMA3, SMOLLM2, Tiny, load, plain, trusted};
 
 fn encode(tokenizer: &dyn Tokenizer, segments: &[Segment<'_>]) -> Vec<u32> {
     tokenizer.encode(segments, EncodeOptions::default())
@@ -139,4 +139,33 @@ fn a_missing_pre_tokenizer_is_reported() {
     let warns = |model| load(model).warnings().iter().any(|warning| warning.contains("tokenizer.ggml.pre"));
     assert!(warns("vocab/ggml-vocab-gpt-neox.gguf"));
     assert!(!warns(SMOLLM2));
+}
+
+/// llama.cpp's rules for each kind where a file says nothing, and the file's where it does.
+#[test]
+fn each_kind_has_its_own_frame() {
+    let tiny = Tiny::new();
+    let frame = |model: &'static str, rules: SpecialIds| {
+        let special = SpecialIds { bos: Some(1), eos: Some(2), sep: Some(2), unk: Some(0), ..rules };
+        let vocab = Vocab { model, special, pre: Some("gpt-2"), merges: Some(Vec::new()), ..tiny.vocab() };
+        let tokenizer = from_vocab(&vocab).expect("nothing wrong with it");
+        let ids = tokenizer.encode(&[Segment::Plain("")], EncodeOptions { add_special: true });
+        assert!(tokenizer.encode(&[Segment::Plain("")], EncodeOptions::default()).is_empty());
+        ids
+    };
+    let silent = SpecialIds::default;
+    for (model, expected) in
+        [("llama", &[1][..]), ("gpt2", &[]), ("gemma4", &[1]), ("bert", &[1, 2]), ("t5", &[2]), ("rwkv", &[])]
+    {
+        assert_eq!(frame(model, silent()), expected, "{model}");
+    }
+    let both = SpecialIds { add_bos: Some(true), add_eos: Some(true), ..silent() };
+    assert_eq!(frame("gpt2", both.clone()), [1, 2]);
+    assert_eq!(frame("t5", both), [1, 2]);
+    let none = SpecialIds { add_bos: Some(false), add_eos: Some(false), add_sep: Some(false), ..silent() };
+    for model in ["llama", "gpt2", "bert", "t5"] {
+        assert!(frame(model, none.clone()).is_empty(), "{model}");
+    }
+    // Outside of BERT's vocabularies the rule is for pairs of texts.
+    assert!(frame("gpt2", SpecialIds { add_sep: Some(true), ..silent() }).is_empty());
 }
