@@ -6,7 +6,7 @@ use quern::{ActivationMode, KvType, LoadOptions, Overrides, RequestOptions};
 /// Which model.
 #[derive(Args)]
 pub(crate) struct ModelArg {
-    /// A path to a .gguf file, or a short name: demo, gemma3
+    /// A path to a .gguf file, a short name (demo, gemma3), or hf:owner/name[:QUANT|:FILE][@REVISION]
     #[arg(value_name = "MODEL")]
     pub(crate) model: String,
 }

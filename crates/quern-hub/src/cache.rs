@@ -8,10 +8,21 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{HubError, Progress, ShortName};
+use crate::{HubError, Progress};
 
 /// Bytes per read.
 const CHUNK: usize = 1 << 20;
+
+/// The file that is meant, whoever brings it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected<'a> {
+    /// What it is called while it is fetched.
+    pub(crate) name: &'a str,
+    /// Its size.
+    pub(crate) bytes: u64,
+    /// The sha256 of its contents, in lower-case hexadecimal.
+    pub(crate) sha256: &'a str,
+}
 
 /// What a file was like when its hash was last computed. While size and time of change are the same, so is the hash.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +41,7 @@ impl Marker {
     }
 }
 
-fn marker_path(file: &Path) -> PathBuf {
+pub(crate) fn marker_path(file: &Path) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(".verified");
     path.into()
@@ -46,37 +57,42 @@ pub(crate) enum State {
 }
 
 /// Looks at a cached file, and reads it only if it is not as the marker says.
-pub(crate) fn check(file: &Path, entry: &ShortName, progress: &mut dyn Progress) -> Result<State, HubError> {
+pub(crate) fn check(
+    file: &Path,
+    expected: &Expected<'_>,
+    progress: &mut dyn Progress,
+) -> Result<State, HubError> {
     match fs::metadata(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::Absent),
         Err(error) => return Err(HubError::io("read", file, error)),
-        Ok(metadata) if metadata.len() != entry.bytes => return Ok(State::Changed),
+        Ok(metadata) if metadata.len() != expected.bytes => return Ok(State::Changed),
         Ok(_) => {}
     }
     let recorded =
         fs::read(marker_path(file)).ok().and_then(|text| serde_json::from_slice::<Marker>(&text).ok());
-    let current = Marker::of(file, entry.sha256).map_err(|e| HubError::io("read", file, e))?;
+    let current = Marker::of(file, expected.sha256).map_err(|e| HubError::io("read", file, e))?;
     if recorded.is_some_and(|recorded| recorded == current) {
         return Ok(State::Good);
     }
-    progress.start(&format!("checking {}", entry.file), Some(entry.bytes));
+    let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+    progress.start(&format!("checking {name}"), Some(expected.bytes));
     let read = hash_file(file, progress);
     progress.finish();
-    if read.map_err(|e| HubError::io("read", file, e))?.mismatch(entry).is_some() {
+    if read.map_err(|e| HubError::io("read", file, e))?.mismatch(expected).is_some() {
         return Ok(State::Changed);
     }
-    write_marker(file, entry)?;
+    write_marker(file, expected)?;
     Ok(State::Good)
 }
 
 /// Puts a finished, verified file in its place. Its bytes reach stable storage before its name does (R121).
-pub(crate) fn publish(temporary: &Path, file: &Path, entry: &ShortName) -> Result<(), HubError> {
+pub(crate) fn publish(temporary: &Path, file: &Path, expected: &Expected<'_>) -> Result<(), HubError> {
     // Windows flushes through a writable handle only.
     let written = File::options().write(true).open(temporary);
     written.and_then(|f| f.sync_all()).map_err(|e| HubError::io("flush", temporary, e))?;
     fs::rename(temporary, file).map_err(|e| HubError::io("put in place", file, e))?;
     sync_folder_of(file);
-    write_marker(file, entry)
+    write_marker(file, expected)
 }
 
 /// Makes a rename durable. Not every file system or platform can, and the file itself is safe either way.
@@ -86,10 +102,10 @@ fn sync_folder_of(file: &Path) {
     }
 }
 
-fn write_marker(file: &Path, entry: &ShortName) -> Result<(), HubError> {
+fn write_marker(file: &Path, expected: &Expected<'_>) -> Result<(), HubError> {
     let path = marker_path(file);
     let write = || {
-        let marker = Marker::of(file, entry.sha256)?;
+        let marker = Marker::of(file, expected.sha256)?;
         // Readers take a marker that does not parse as none, so a torn write costs a hash at worst.
         fs::write(&path, serde_json::to_vec(&marker)?)
     };
@@ -152,11 +168,11 @@ impl Hasher {
 
 impl Copied {
     /// Says what is wrong with a file that is not the one the list means.
-    pub(crate) fn mismatch(&self, entry: &ShortName) -> Option<String> {
-        if self.bytes != entry.bytes {
-            return Some(format!("the file has {} bytes instead of {}", self.bytes, entry.bytes));
+    pub(crate) fn mismatch(&self, expected: &Expected<'_>) -> Option<String> {
+        if self.bytes != expected.bytes {
+            return Some(format!("the file has {} bytes instead of {}", self.bytes, expected.bytes));
         }
-        (self.sha256 != entry.sha256)
-            .then(|| format!("the file has sha256 {} instead of {}", self.sha256, entry.sha256))
+        (self.sha256 != expected.sha256)
+            .then(|| format!("the file has sha256 {} instead of {}", self.sha256, expected.sha256))
     }
 }

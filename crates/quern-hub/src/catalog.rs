@@ -1,5 +1,7 @@
 //! The built-in short names, as data.
 
+use crate::cache::Expected;
+
 /// A model that can be asked for by name.
 #[derive(Debug, Clone, Copy)]
 pub struct ShortName {
@@ -19,6 +21,12 @@ pub struct ShortName {
     pub system: Option<&'static str>,
     /// Where it can come from, in the order to try.
     pub sources: &'static [Source],
+}
+
+impl ShortName {
+    pub(crate) fn expected(&self) -> Expected<'_> {
+        Expected { name: self.name, bytes: self.bytes, sha256: self.sha256 }
+    }
 }
 
 /// One place a file can come from.

@@ -5,15 +5,21 @@
 //! came from does not matter: a source that delivers anything else is refused. A file is written under a temporary name,
 //! hashed on the way, flushed to stable storage and only then renamed into place.
 //!
-//! Absent on purpose: references to arbitrary repositories (`hf:owner/name`), split sets, and any network code of our
-//! own. Wheels come through the user's own pip, which knows their mirrors and proxies; the rest through `hf-hub`.
+//! A repository of Hugging Face (`hf:owner/name`) is listed once: which files are meant, their sizes and hashes, and the
+//! commit are recorded beside the files, so the same reference means the same bytes from then on, without a network.
+//!
+//! Absent on purpose: any network code of our own. Wheels come through the user's own pip, which knows their mirrors and proxies; the rest through `hf-hub`.
 
 mod cache;
 mod catalog;
+mod choice;
 mod error;
 mod fetch;
 mod hugging_face;
+mod inventory;
 mod progress;
+mod reference;
+mod repositories;
 mod wheels;
 
 use std::ffi::OsString;
@@ -21,7 +27,9 @@ use std::path::{Path, PathBuf};
 
 pub use catalog::{ShortName, Source, WheelPart, short_names};
 pub use error::{Attempt, HubError};
+pub use inventory::{CachedModel, Origin};
 pub use progress::Progress;
+use reference::Reference;
 
 /// A model file on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,12 +52,23 @@ pub struct Hub {
     pip: Option<Vec<OsString>>,
     /// Where Hugging Face files come from, if not from their own home.
     endpoint: Option<String>,
+    token: Option<Token>,
+}
+
+/// What lets its owner read a repository; never printed.
+#[derive(Clone)]
+struct Token(String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(..)")
+    }
 }
 
 impl Hub {
     /// A hub with the cache in `$QUERN_CACHE`, or else in `quern` under the platform's cache folder: `$XDG_CACHE_HOME` or
     /// `~/.cache` on Linux, `~/Library/Caches` on macOS, `%LOCALAPPDATA%` on Windows. `$HF_ENDPOINT` names another home
-    /// for Hugging Face files.
+    /// for Hugging Face files, and `$HF_TOKEN` opens repositories that are not for everybody.
     pub fn from_env() -> Hub {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let under =
@@ -60,13 +79,15 @@ impl Hub {
             _ => under("XDG_CACHE_HOME", "").or_else(|| under("HOME", ".cache")),
         };
         let dir = set("QUERN_CACHE").map(PathBuf::from).or_else(platform);
-        let endpoint = std::env::var("HF_ENDPOINT").ok().filter(|value| !value.is_empty());
-        Hub { dir, catalog: short_names(), pip: None, endpoint }
+        let text = |name: &str| std::env::var(name).ok().map(|value| value.trim().to_owned());
+        let text = |name: &str| text(name).filter(|value| !value.is_empty());
+        let (endpoint, token) = (text("HF_ENDPOINT"), text("HF_TOKEN").map(Token));
+        Hub { dir, catalog: short_names(), pip: None, endpoint, token }
     }
 
     /// A hub with the cache in `dir`, which need not exist yet.
     pub fn new(dir: impl Into<PathBuf>) -> Hub {
-        Hub { dir: Some(dir.into()), catalog: short_names(), pip: None, endpoint: None }
+        Hub { dir: Some(dir.into()), catalog: short_names(), pip: None, endpoint: None, token: None }
     }
 
     /// Another list of short names than the built-in one.
@@ -84,6 +105,17 @@ impl Hub {
         Hub { endpoint: Some(endpoint.into()), ..self }
     }
 
+    /// A token for repositories that are not for everybody. It is sent to the endpoint, and with references to
+    /// repositories alone.
+    pub fn with_token(self, token: impl Into<String>) -> Hub {
+        Hub { token: Some(Token(token.into())), ..self }
+    }
+
+    /// The cache in another folder.
+    pub fn with_dir(self, dir: impl Into<PathBuf>) -> Hub {
+        Hub { dir: Some(dir.into()), ..self }
+    }
+
     /// The cache folder; an error where nothing says where it is.
     pub fn dir(&self) -> Result<&Path, HubError> {
         self.dir.as_deref().ok_or(HubError::NoCacheFolder)
@@ -91,11 +123,14 @@ impl Hub {
 
     /// The file a reference means, fetched if need be.
     ///
-    /// What holds a path separator or ends in `.gguf` or `.safetensors` is a path; anything else is a short name. A folder
-    /// is a model where it holds a `config.json`.
+    /// What begins with `hf:` is a repository, what holds a path separator or ends in `.gguf` or `.safetensors` is a path,
+    /// and anything else is a short name. A folder is a model where it holds a `config.json`.
     pub fn resolve(&self, reference: &str, progress: &mut dyn Progress) -> Result<ResolvedModel, HubError> {
-        if reference.starts_with("hf:") || reference.contains("://") {
-            return Err(HubError::NotYet { reference: reference.into(), known: self.known() });
+        if reference.starts_with(reference::SCHEME) {
+            return self.repository(&Reference::parse(reference)?, progress);
+        }
+        if reference.contains("://") {
+            return Err(HubError::Address { reference: reference.into(), known: self.known() });
         }
         if is_path(reference) {
             return self.local(Path::new(reference));
@@ -126,6 +161,11 @@ impl Hub {
             }),
             Err(source) => Err(HubError::io("read", path, source)),
         }
+    }
+
+    /// Where models lie.
+    fn models(&self) -> Result<PathBuf, HubError> {
+        Ok(self.dir()?.join("models"))
     }
 
     /// The short names with their aliases, for messages.

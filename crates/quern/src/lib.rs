@@ -1,7 +1,7 @@
 //! Run open-weight language models on your own machine: the library's front door.
 //!
 //! [`Quern`] is a loaded model: it continues text, chats, and scores. [`ModelFile`] is a model's file without its weights
-//! in memory: enough to tokenize and to look inside. Both take a path or a short name such as `demo`.
+//! in memory: enough to tokenize and to look inside. Both take a path, a short name such as `demo`, or a repository (`hf:owner/name`).
 //!
 //! ```no_run
 //! use quern::{LoadOptions, Message, Quern, RequestOptions};
@@ -37,7 +37,7 @@ pub use quern_engine::{
     EngineError, Event, Finish, FinishReason, Generation, Output, Prompt, StoppedBy, Timings, Token, Usage,
 };
 pub use quern_gguf::{Gguf, Metadata, TensorInfo, TensorType};
-pub use quern_hub::{Hub, HubError, Progress, ShortName, short_names};
+pub use quern_hub::{CachedModel, Hub, HubError, Origin, Progress, ShortName, short_names};
 pub use quern_kernels::isa::Level;
 pub use quern_model::{
     AttentionSpec, DeltaNetSpec, FeedForward, LayerSpec, Mixer, ModelError, ModelSpec, NormPlacement,

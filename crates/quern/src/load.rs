@@ -85,7 +85,7 @@ pub struct Quern {
 }
 
 impl Quern {
-    /// Loads a model by path or short name, which is fetched if need be.
+    /// Loads a model by path, short name or repository, from which it is fetched if need be.
     pub fn load(reference: &str, options: LoadOptions, progress: &mut dyn Progress) -> Result<Quern, Error> {
         Quern::from_file(ModelFile::open(reference, progress)?, options, progress)
     }

@@ -31,4 +31,5 @@ commands! {
     Detokenize => detokenize,
     Inspect => inspect,
     Bench => bench,
+    Models => models,
 }

@@ -2,7 +2,8 @@
 
 use crate::common::{quern, tiny};
 
-const COMMANDS: [&str; 7] = ["run", "chat", "score", "tokenize", "detokenize", "inspect", "bench"];
+const COMMANDS: [&str; 8] =
+    ["run", "chat", "score", "tokenize", "detokenize", "inspect", "bench", "models"];
 
 #[test]
 fn every_command_explains_itself_with_an_example() {

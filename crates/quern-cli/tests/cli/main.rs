@@ -6,6 +6,7 @@ mod common;
 mod damage;
 mod help;
 mod inspect;
+mod models;
 mod run;
 mod score;
 #[cfg(unix)]

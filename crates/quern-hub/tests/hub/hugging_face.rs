@@ -1,12 +1,10 @@
 //! Models from a repository, with a server on loopback in the hub's place.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use quern_hub::{Hub, ShortName};
 
-use crate::support::{BYTES, ENTRY, HUGGING_FACE, Recorder, files, list, model};
+use crate::support::{self, BYTES, ENTRY, HUGGING_FACE, Recorder, Reply, files, list, model};
 
 /// How the server behaves.
 #[derive(Clone)]
@@ -32,70 +30,21 @@ struct Server {
 }
 
 fn serve(manners: Manners) -> Server {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let endpoint = format!("http://{}", listener.local_addr().expect("bound"));
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = asked.clone();
-    // Ends with the process; one request per connection keeps it simple.
-    std::thread::spawn(move || {
-        let mut manners = manners;
-        for stream in listener.incoming().flatten() {
-            let _ = answer(stream, &mut manners, &log);
+    let mut manners = manners;
+    let endpoint = support::serve(move |asked| {
+        if let Some(status) = manners.refuses_with {
+            return Reply::status(&format!("{status}\r\nETag: \"0123abcd\"\r\nx-repo-commit: c0ffee"));
         }
+        let mut reply = Reply::part(&asked, &manners.body, manners.etag, "c0ffee");
+        if reply.body.len() > 1 {
+            log.lock().expect("not poisoned").push((asked.path, asked.range.0));
+            reply.body.truncate(manners.breaks_at.take().unwrap_or(reply.body.len()));
+        }
+        reply
     });
     Server { endpoint, asked }
-}
-
-fn answer(
-    stream: TcpStream,
-    manners: &mut Manners,
-    log: &Mutex<Vec<(String, usize)>>,
-) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream);
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        match line.trim_end() {
-            "" => break,
-            line => lines.push(line.to_string()),
-        }
-    }
-    let mut stream = reader.into_inner();
-    if let Some(status) = manners.refuses_with {
-        let names = "ETag: \"0123abcd\"\r\nx-repo-commit: c0ffee\r\n";
-        return write!(stream, "HTTP/1.1 {status}\r\n{names}Content-Length: 0\r\nConnection: close\r\n\r\n");
-    }
-    let path = lines[0].split(' ').nth(1).unwrap_or_default().to_string();
-    let range =
-        lines.iter().find_map(|l| l.to_ascii_lowercase().strip_prefix("range: bytes=").map(String::from));
-    let range = range.unwrap_or_default();
-    let (start, end) = range.split_once('-').unwrap_or(("0", ""));
-    let size = manners.body.len();
-    let start: usize = start.parse().unwrap_or(0);
-    let end = end.parse().map_or(size, |last: usize| last + 1).min(size);
-    if start >= size {
-        return write!(
-            stream,
-            "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        );
-    }
-    write!(
-        stream,
-        "HTTP/1.1 206 Partial Content\r\nETag: {}\r\nx-repo-commit: c0ffee\r\nContent-Range: bytes {start}-{}/{size}\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n",
-        manners.etag,
-        end - 1,
-        end - start
-    )?;
-    let mut body = &manners.body[start..end];
-    if body.len() > 1 {
-        log.lock().expect("not poisoned").push((path, start));
-        if let Some(length) = manners.breaks_at.take() {
-            body = &body[..length];
-        }
-    }
-    stream.write_all(body)
 }
 
 fn hub(dir: &std::path::Path, server: &Server) -> Hub {
