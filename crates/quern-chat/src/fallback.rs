@@ -6,15 +6,18 @@
 use crate::spellings::Spellings;
 
 /// A built-in template.
-pub(crate) struct Fallback {
-    pub(crate) name: &'static str,
+pub struct Fallback {
+    /// What reports call it.
+    pub name: &'static str,
     pub(crate) source: &'static str,
-    architectures: &'static [&'static str],
-    needs: &'static [&'static str],
+    /// The values of `general.architecture` it is for.
+    pub architectures: &'static [&'static str],
+    /// The control tokens that the vocabulary must have.
+    pub needs: &'static [&'static str],
 }
 
-/// In the order they are tried.
-const FALLBACKS: [Fallback; 2] = [
+/// The built-in templates, in the order they are tried.
+pub static FALLBACKS: &[Fallback] = &[
     Fallback {
         name: "gemma",
         source: include_str!("fallback/gemma.jinja"),

@@ -21,6 +21,7 @@ mod spellings;
 mod template;
 
 pub use error::ChatError;
+pub use fallback::{FALLBACKS, Fallback};
 pub use message::Message;
 pub use quern_tokenizer::OwnedSegment;
 pub use template::{ChatTemplate, RenderOptions, TemplateOrigin, TemplateTokens};

@@ -27,6 +27,9 @@ pub enum ActivationMode {
 }
 
 impl ActivationMode {
+    /// Every one of them.
+    pub const ALL: [ActivationMode; 2] = [ActivationMode::Q8, ActivationMode::F32];
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {

@@ -21,6 +21,9 @@ pub enum KvType {
 }
 
 impl KvType {
+    /// Every one of them.
+    pub const ALL: [KvType; 2] = [KvType::F16, KvType::F32];
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {

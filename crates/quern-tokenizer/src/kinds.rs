@@ -22,6 +22,11 @@ const KINDS: &[(&str, Build)] = &[
     ("rwkv", rwkv::build),
 ];
 
+/// Values of `tokenizer.ggml.model` that are read.
+pub fn models() -> Vec<&'static str> {
+    KINDS.iter().map(|(name, _)| *name).collect()
+}
+
 /// The checked vocabulary and its special tokens.
 pub(crate) fn model(vocab: &Vocab<'_>) -> Result<(Model, Roles), TokenizerError> {
     let tokens = Tokens::new(vocab, &Limits::DEFAULT)?;
@@ -29,7 +34,7 @@ pub(crate) fn model(vocab: &Vocab<'_>) -> Result<(Model, Roles), TokenizerError>
         Some((_, build)) => build(vocab, tokens),
         None => Err(TokenizerError::UnknownModel {
             model: quote(vocab.model.as_bytes()),
-            known: KINDS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+            known: models().join(", "),
         }),
     }
 }

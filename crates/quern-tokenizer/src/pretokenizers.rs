@@ -59,7 +59,7 @@ pub(crate) fn find(name: &str) -> Option<&'static PreTokenizer> {
 }
 
 /// All values of `tokenizer.ggml.pre` in the table, in alphabetical order.
-fn names() -> Vec<&'static str> {
+pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = TABLE.iter().flat_map(|row| row.names).copied().collect();
     names.sort_unstable();
     names

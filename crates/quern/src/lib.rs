@@ -15,6 +15,7 @@
 //! The steps from a reference to a running engine are here and nowhere else; the `quern` command is built on this crate.
 //! Deliberately absent: anything that computes, and HTTP.
 
+mod capabilities;
 mod error;
 mod file;
 mod load;
@@ -22,6 +23,7 @@ mod request;
 mod sampling;
 mod score;
 
+pub use capabilities::{Capabilities, FormatCaps, IsaCaps};
 pub use error::Error;
 pub use file::ModelFile;
 pub use load::{Facts, LoadOptions, Quern};
@@ -30,7 +32,7 @@ pub use sampling::{SamplingChoice, SamplingDefaults};
 pub use score::Scores;
 
 pub use quern_backend::{Contract, DeltaShape, KvType};
-pub use quern_chat::{ChatError, ChatTemplate, Message, RenderOptions, TemplateOrigin};
+pub use quern_chat::{ChatError, ChatTemplate, Fallback, Message, RenderOptions, TemplateOrigin};
 pub use quern_cpu::ActivationMode;
 pub use quern_engine::sampling::{Overrides, Resolved, SamplingParams, Source, log_sum_exp};
 pub use quern_engine::{

@@ -32,4 +32,5 @@ commands! {
     Inspect => inspect,
     Bench => bench,
     Models => models,
+    Caps => caps,
 }

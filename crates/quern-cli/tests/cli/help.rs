@@ -2,8 +2,8 @@
 
 use crate::common::{quern, tiny};
 
-const COMMANDS: [&str; 8] =
-    ["run", "chat", "score", "tokenize", "detokenize", "inspect", "bench", "models"];
+const COMMANDS: [&str; 9] =
+    ["run", "chat", "score", "tokenize", "detokenize", "inspect", "bench", "models", "caps"];
 
 #[test]
 fn every_command_explains_itself_with_an_example() {

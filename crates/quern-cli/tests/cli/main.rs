@@ -1,6 +1,7 @@
 //! The `quern` command from outside: the real binary, its streams and its exit codes.
 #![allow(clippy::unwrap_used)]
 
+mod caps;
 mod chat;
 mod common;
 mod damage;

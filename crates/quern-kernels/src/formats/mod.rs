@@ -182,6 +182,11 @@ impl FormatOps {
         level.run(FloatStrip { level, widen: self.widen, strip, x, out });
     }
 
+    /// Whether it has a dot with int8 activations; without, it is computed in f32 in every mode.
+    pub fn takes_int8(&self) -> bool {
+        self.integer.is_some()
+    }
+
     /// Bytes of one GGUF row of `n_cols` values.
     pub fn row_bytes(&self, n_cols: usize) -> usize {
         n_cols / self.unit_k * self.ty.bytes_per_block() as usize

@@ -162,8 +162,8 @@ pub enum IsaError {
     Missing(String, String),
 }
 
-/// Every level this build knows, best first, with whether this CPU has it.
-fn known() -> Vec<(&'static str, Option<Level>)> {
+/// Every level this build knows, best first, with the level where this CPU has it.
+pub fn known() -> Vec<(&'static str, Option<Level>)> {
     vec![
         #[cfg(target_arch = "x86_64")]
         ("avx2", avx2::Avx2::detect().map(|_| Level(Set::Avx2))),
