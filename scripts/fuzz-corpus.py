@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes seeds for the fuzz targets of quern-gguf from real files.
+"""Makes seeds for the fuzz targets from real files.
 
     scripts/fuzz-corpus.py
 
@@ -7,6 +7,7 @@ fills fuzz/corpus/TARGET with the fixtures of this repository, whole where they 
 ones and of llama.cpp's vocabularies in $QUERN_TEST_DATA/vocab (see scripts/fetch-models.sh). Nothing there is committed.
 """
 
+import json
 import os
 from pathlib import Path
 
@@ -48,6 +49,15 @@ def main():
     seed("safetensors_index", "index", index)
     good = '{"metadata":{"total_size":2},"weight_map":{"a":"a.safetensors","b":"b.safetensors"}}'
     seed("safetensors_index", "good", good.encode())
+
+    tokenizers = ROOT / "crates/quern-tokenizer/tests/json"
+    cases = json.loads((tokenizers / "cases.json").read_text())
+    for name, case in cases.items():
+        file = {**cases.get(case["base"], {}).get("tokenizer", {}), **case["tokenizer"]}
+        seed("tokenizer_json", name, json.dumps(file, ensure_ascii=False).encode())
+    for i, text in enumerate(json.loads((tokenizers / "texts.json").read_text())):
+        # The first byte chooses one of the tokenizers.
+        seed("tokenizer_text", str(i), bytes([i % 35]) + text.encode())
 
 
 def two_parts():
