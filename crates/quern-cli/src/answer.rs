@@ -3,19 +3,20 @@
 use crate::args::{ModelArg, RunningArgs, SamplingArgs};
 use crate::modes;
 use crate::progress::{Bars, note};
+use crate::settings::Settings;
 use crate::text::write_stdout;
-use quern::{Event, Finish, Generation, Progress, Quern, RequestOptions, SamplingDefaults, TemplateOrigin};
+use quern::{Event, Finish, Generation, Progress, Quern, RequestOptions, TemplateOrigin};
 
 /// Loads a model that will answer under the command line's settings.
 pub(crate) fn load(
+    settings: &Settings,
     model: &ModelArg,
     running: &RunningArgs,
     sampling: &SamplingArgs,
     bars: &mut Bars,
 ) -> anyhow::Result<Quern> {
-    let mut model = Quern::load(&model.model, running.load_options(), bars)?;
-    let defaults = SamplingDefaults { command_line: sampling.overrides() };
-    model.set_sampling_defaults(defaults);
+    let mut model = settings.model(model, running, true, bars)?;
+    model.set_sampling_defaults(settings.sampling(sampling));
     Ok(model)
 }
 

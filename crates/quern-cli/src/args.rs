@@ -2,6 +2,7 @@
 
 use clap::{Args, FromArgMatches, ValueEnum};
 use quern::{ActivationMode, KvType, LoadOptions, Overrides, RequestOptions};
+use std::path::PathBuf;
 
 /// Which model.
 #[derive(Args)]
@@ -9,6 +10,19 @@ pub(crate) struct ModelArg {
     /// A path to a .gguf file, a short name (demo, gemma3), or hf:owner/name[:QUANT|:FILE][@REVISION]
     #[arg(value_name = "MODEL")]
     pub(crate) model: String,
+}
+
+/// Where models are kept.
+#[derive(Args, Clone)]
+pub(crate) struct StoreArgs {
+    /// The folder for models; quern in the platform's cache folder unless given
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) cache: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    /// The name of its one setting.
+    pub(crate) const KEY: &str = "cache";
 }
 
 /// How activations meet quantised weights.
@@ -37,28 +51,39 @@ pub(crate) struct RunningArgs {
     /// Compute threads; the physical cores this process may use unless given. Results do not depend on it
     #[arg(long, value_name = "N", value_parser = count)]
     threads: Option<usize>,
-    /// How keys and values are kept
-    #[arg(long, value_enum, default_value = "f16")]
-    kv: Kv,
-    /// How activations meet quantised weights
-    #[arg(long, value_enum, default_value = "q8")]
-    activations: Activations,
+    /// How keys and values are kept; f16 unless given
+    #[arg(long, value_enum)]
+    kv: Option<Kv>,
+    /// How activations meet quantised weights; q8 unless given
+    #[arg(long, value_enum)]
+    activations: Option<Activations>,
 }
 
 impl RunningArgs {
+    /// These flags, and those of `other` where they are silent.
+    pub(crate) fn or(&self, other: &RunningArgs) -> RunningArgs {
+        RunningArgs {
+            ctx: self.ctx.or(other.ctx),
+            threads: self.threads.or(other.threads),
+            kv: self.kv.or(other.kv),
+            activations: self.activations.or(other.activations),
+        }
+    }
+
     pub(crate) fn load_options(&self) -> LoadOptions {
+        let default = LoadOptions::default();
         LoadOptions {
             threads: self.threads,
-            activations: match self.activations {
+            activations: self.activations.map_or(default.activations, |activations| match activations {
                 Activations::Q8 => ActivationMode::Q8,
                 Activations::F32 => ActivationMode::F32,
-            },
-            kv: match self.kv {
+            }),
+            kv: self.kv.map_or(default.kv, |kv| match kv {
                 Kv::F16 => KvType::F16,
                 Kv::F32 => KvType::F32,
-            },
+            }),
             context: self.ctx,
-            ..LoadOptions::default()
+            ..default
         }
     }
 }

@@ -3,8 +3,17 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// The codes, as `--help` shows them.
-pub(crate) const TABLE: &str = "\
+/// What stands under the list of commands: an example, where settings come from, and the codes.
+pub(crate) const AFTER_HELP: &str = "\
+Examples:
+  quern run demo \"What is the capital of France?\"
+  quern chat demo
+
+Settings under Running and Sampling, and --cache, count in this order: a flag, a variable
+(QUERN_TOP_K for --top-k), a line of quern.toml (top_k = 40; --config or QUERN_CONFIG names
+another file), the model file, the preset of its family, the built-in value. `quern config` shows
+what is in force.
+
 Exit codes:
   0    done
   1    it could not be done: the network, the disk or the computation failed

@@ -12,6 +12,7 @@ mod ids;
 mod modes;
 mod npy;
 mod progress;
+mod settings;
 mod text;
 mod whole_file;
 
@@ -23,10 +24,12 @@ use std::process::ExitCode;
 #[command(
     name = "quern",
     version,
-    after_help = exit::TABLE,
+    after_help = exit::AFTER_HELP,
     max_term_width = 100
 )]
 struct Cli {
+    #[command(flatten)]
+    global: settings::GlobalArgs,
     #[command(subcommand)]
     command: commands::Command,
 }
@@ -34,7 +37,7 @@ struct Cli {
 fn main() -> ExitCode {
     quern_platform::reset_sigpipe();
     let exit = match Cli::try_parse() {
-        Ok(cli) => cli.command.run().unwrap_or_else(|error| exit::report(&error)),
+        Ok(cli) => cli.command.run(&cli.global).unwrap_or_else(|error| exit::report(&error)),
         Err(error) => exit::report_usage(&error),
     };
     exit.into()

@@ -1,6 +1,6 @@
 //! Where Quern keeps its files: cache, configuration and data.
 //!
-//! An override (`QUERN_CACHE`, `QUERN_CONFIG`, `QUERN_DATA`) names the directory itself. Without one the system's own
+//! An override (`QUERN_CACHE`, `QUERN_DATA`) names the directory itself. Without one the system's own
 //! convention decides: the XDG base directories on Linux and other Unixes, `~/Library` on macOS, `%LOCALAPPDATA%` and
 //! `%APPDATA%` on Windows. Nothing is created here.
 
@@ -19,10 +19,10 @@ pub fn cache_dir() -> Result<PathBuf, PlatformError> {
     Host::current().directory(&CACHE)
 }
 
-/// What the user wrote: settings.
+/// What the user wrote: settings. `QUERN_CONFIG` names the file itself, wherever it lies, and does not count here.
 ///
 /// # Errors
-/// Where `QUERN_CONFIG` is relative, or no home directory is known.
+/// Where no home directory is known.
 pub fn config_dir() -> Result<PathBuf, PlatformError> {
     Host::current().directory(&CONFIG)
 }
@@ -39,6 +39,8 @@ pub fn data_dir() -> Result<PathBuf, PlatformError> {
 struct Kind {
     what: &'static str,
     variable: &'static str,
+    /// Whether the variable names the directory, and not something in it.
+    names_directory: bool,
     xdg: (&'static str, &'static str),
     mac: &'static str,
     windows: (&'static str, &'static str),
@@ -49,6 +51,7 @@ struct Kind {
 const CACHE: Kind = Kind {
     what: "cache",
     variable: "QUERN_CACHE",
+    names_directory: true,
     xdg: ("XDG_CACHE_HOME", ".cache"),
     mac: "Library/Caches",
     windows: ("LOCALAPPDATA", "AppData/Local"),
@@ -58,6 +61,7 @@ const CACHE: Kind = Kind {
 const CONFIG: Kind = Kind {
     what: "config",
     variable: "QUERN_CONFIG",
+    names_directory: false,
     xdg: ("XDG_CONFIG_HOME", ".config"),
     mac: "Library/Application Support",
     windows: ("APPDATA", "AppData/Roaming"),
@@ -67,6 +71,7 @@ const CONFIG: Kind = Kind {
 const DATA: Kind = Kind {
     what: "data",
     variable: "QUERN_DATA",
+    names_directory: true,
     xdg: ("XDG_DATA_HOME", ".local/share"),
     mac: "Library/Application Support",
     windows: ("LOCALAPPDATA", "AppData/Local"),
@@ -100,7 +105,9 @@ impl Host<'_> {
 
     fn directory(&self, kind: &Kind) -> Result<PathBuf, PlatformError> {
         let Kind { what, variable, .. } = *kind;
-        if let Some(value) = self.path(variable) {
+        if kind.names_directory
+            && let Some(value) = self.path(variable)
+        {
             if !value.is_absolute() {
                 return Err(PlatformError::RelativePath { what, variable, value });
             }

@@ -19,12 +19,17 @@ pub struct SamplingChoice {
 pub struct SamplingDefaults {
     /// What its command line says.
     pub command_line: Overrides,
+    /// What its environment variables say.
+    pub environment: Overrides,
+    /// What its configuration file says.
+    pub config: Overrides,
 }
 
 impl SamplingDefaults {
     /// The layers of a request under these settings, before anybody recommends something.
     fn under<'a>(&'a self, request: &'a Overrides) -> Layers<'a> {
-        Layers { request, command_line: &self.command_line, ..Layers::default() }
+        let SamplingDefaults { command_line, environment, config } = self;
+        Layers { request, command_line, environment, config, ..Layers::default() }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::exit::{Exit, refuse};
 use crate::modes;
 use crate::progress::Bars;
 use crate::text::{print_json, write_stdout};
+use crate::settings::{GlobalArgs, Settings};
 use quern::{Finish, Overrides, Prompt, Quern, RequestOptions};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -44,12 +45,13 @@ const TOKENS_BEFORE: usize = 64;
 /// Hexadecimal digits of the logits hash.
 const HASH_DIGITS: usize = 16;
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, global: &GlobalArgs) -> anyhow::Result<Exit> {
+    let settings = Settings::load(global)?;
     if args.generate < 2 {
         return refuse("-n must be at least 2: the first token comes out of the prompt's own logits");
     }
     let mut bars = Bars::new();
-    let model = Quern::load(&args.model.model, args.running.load_options(), &mut bars)?;
+    let model = settings.model(&args.model, &args.running, true, &mut bars)?;
     let context = model.facts().context;
     let longest = args.prompt.max(TOKENS_BEFORE + args.generate - 1) + 1;
     if longest > context {

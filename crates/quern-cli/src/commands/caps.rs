@@ -3,6 +3,7 @@
 use crate::exit::Exit;
 use crate::modes::bytes;
 use crate::text::{print_json, write_stdout};
+use crate::settings::GlobalArgs;
 use quern::Capabilities;
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, _: &GlobalArgs) -> anyhow::Result<Exit> {
     let caps = Capabilities::get()?;
     if args.json { print_json(&report(&caps))? } else { write_stdout(page(&caps).as_bytes())? }
     Ok(Exit::Done)

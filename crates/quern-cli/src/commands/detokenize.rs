@@ -5,7 +5,7 @@ use crate::exit::{Exit, refuse};
 use crate::ids;
 use crate::progress::Bars;
 use crate::text::write_stdout;
-use quern::ModelFile;
+use crate::settings::{GlobalArgs, Settings};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -31,12 +31,13 @@ pub(crate) struct Args {
     ids_file: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, global: &GlobalArgs) -> anyhow::Result<Exit> {
+    let settings = Settings::load(global)?;
     let ids = match &args.ids_file {
         Some(path) => ids::read(path)?,
         None => ids::parse(&args.ids.join(" "))?,
     };
-    let tokenizer = ModelFile::open(&args.model.model, &mut Bars::new())?.tokenizer()?;
+    let tokenizer = settings.file(&args.model, &mut Bars::new())?.tokenizer()?;
     let n_vocab = tokenizer.n_vocab();
     if let Some(id) = ids.iter().find(|id| **id as usize >= n_vocab) {
         return refuse(format!("token id {id} is outside the vocabulary of {n_vocab}"));

@@ -4,6 +4,7 @@ use crate::args::ModelArg;
 use crate::exit::Exit;
 use crate::modes::bytes;
 use crate::progress::Bars;
+use crate::settings::{GlobalArgs, Settings};
 use crate::text::{print_json, write_stdout};
 use quern::{
     AttentionSpec, DeltaNetSpec, DeltaShape, FeedForward, LayerSpec, Mixer, ModelFile, ModelSpec, NormPlacement, RopeScaling, RopeSpec,
@@ -28,8 +29,9 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let file = ModelFile::open(&args.model.model, &mut Bars::new())?;
+pub(crate) fn run(args: &Args, global: &GlobalArgs) -> anyhow::Result<Exit> {
+    let settings = Settings::load(global)?;
+    let file = settings.file(&args.model, &mut Bars::new())?;
     let report = report(&file)?;
     if args.json { print_json(&report)? } else { write_stdout(page(&report).as_bytes())? }
     Ok(Exit::Done)

@@ -1,6 +1,7 @@
 //! The commands: one file each, and one line here.
 
 use crate::exit::Exit;
+use crate::settings::GlobalArgs;
 use clap::Subcommand;
 
 macro_rules! commands {
@@ -14,9 +15,9 @@ macro_rules! commands {
         }
 
         impl Command {
-            pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+            pub(crate) fn run(&self, global: &GlobalArgs) -> anyhow::Result<Exit> {
                 match self {
-                    $(Command::$command(args) => $module::run(args),)*
+                    $(Command::$command(args) => $module::run(args, global),)*
                 }
             }
         }
@@ -33,4 +34,5 @@ commands! {
     Bench => bench,
     Models => models,
     Caps => caps,
+    Config => config,
 }

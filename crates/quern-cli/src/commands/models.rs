@@ -4,6 +4,7 @@ use crate::exit::{Exit, refuse};
 use crate::modes::bytes;
 use crate::progress::note;
 use crate::text::{print_json, write_stdout};
+use crate::settings::{GlobalArgs, Settings};
 use quern::{CachedModel, Hub, Origin};
 use serde_json::{Value, json};
 
@@ -46,8 +47,9 @@ enum Action {
     },
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let hub = Hub::from_env();
+pub(crate) fn run(args: &Args, global: &GlobalArgs) -> anyhow::Result<Exit> {
+    let settings = Settings::load(global)?;
+    let hub = settings.hub();
     match &args.action {
         Action::List { json } => list(&hub, *json)?,
         Action::Rm { models } => {

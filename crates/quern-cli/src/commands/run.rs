@@ -6,6 +6,7 @@ use crate::exit::{Exit, refuse};
 use crate::progress::{Bars, dim, note};
 use crate::text::{print_json, write_stdout};
 use crate::{modes, text};
+use crate::settings::{GlobalArgs, Settings};
 use quern::{Finish, FinishReason, Message, Quern, RequestOptions, StoppedBy};
 use serde_json::{Value, json};
 use std::io::IsTerminal;
@@ -41,10 +42,11 @@ pub(crate) struct Args {
     running: RunningArgs,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, global: &GlobalArgs) -> anyhow::Result<Exit> {
+    let settings = Settings::load(global)?;
     let prompt = prompt(args.prompt.as_deref())?;
     let mut bars = Bars::new();
-    let model = answer::load(&args.model, &args.running, &args.sampling, &mut bars)?;
+    let model = answer::load(&settings, &args.model, &args.running, &args.sampling, &mut bars)?;
     let system =
         if args.raw { None } else { System::choose(&args.answer.system, model.file().recommended_system()) };
     let options = args.answer.request();

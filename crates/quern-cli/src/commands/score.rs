@@ -6,7 +6,8 @@ use crate::npy::NpyWriter;
 use crate::progress::{Bars, note};
 use crate::text::{print_json, write_stdout};
 use crate::{ids, modes, text};
-use quern::{LoadOptions, Quern, Scores};
+use crate::settings::{GlobalArgs, Settings};
+use quern::{Quern, Scores};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -49,7 +50,8 @@ enum Input {
     Ids(Vec<u32>),
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, global: &GlobalArgs) -> anyhow::Result<Exit> {
+    let settings = Settings::load(global)?;
     let input = match (&args.text_file, &args.ids, &args.ids_file) {
         (Some(path), ..) => Input::Text(text::read(path)?),
         (_, Some(list), _) => Input::Ids(ids::parse(list)?),
@@ -57,9 +59,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         (None, None, None) => return refuse("give --text-file, --ids or --ids-file"),
     };
     let tokenizer = matches!(input, Input::Text(_));
-    let options = LoadOptions { tokenizer, ..args.running.load_options() };
     let mut bars = Bars::new();
-    let model = Quern::load(&args.model.model, options, &mut bars)?;
+    let model = settings.model(&args.model, &args.running, tokenizer, &mut bars)?;
     let ids = match input {
         Input::Text(text) => model.encode(&text)?,
         Input::Ids(ids) => ids,

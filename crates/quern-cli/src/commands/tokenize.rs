@@ -5,7 +5,8 @@ use crate::exit::{Exit, refuse};
 use crate::progress::Bars;
 use crate::text;
 use crate::text::{print_json, write_stdout};
-use quern::{EncodeOptions, ModelFile, Segment};
+use crate::settings::{GlobalArgs, Settings};
+use quern::{EncodeOptions, Segment};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -39,13 +40,14 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, global: &GlobalArgs) -> anyhow::Result<Exit> {
+    let settings = Settings::load(global)?;
     let text = match (&args.text, &args.text_file) {
         (Some(text), _) => text.clone(),
         (None, Some(path)) => text::read(path)?,
         (None, None) => return refuse("give --text or --text-file"),
     };
-    let tokenizer = ModelFile::open(&args.model.model, &mut Bars::new())?.tokenizer()?;
+    let tokenizer = settings.file(&args.model, &mut Bars::new())?.tokenizer()?;
     let segment = if args.special { Segment::Trusted(&text) } else { Segment::Plain(&text) };
     let ids = tokenizer.encode(&[segment], EncodeOptions { add_special: args.special });
     if args.json {

@@ -39,7 +39,8 @@ pub(crate) fn quern(args: &[&str]) -> Ran {
 
 pub(crate) fn quern_with_input(args: &[&str], input: &[u8]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quern"));
-    run(command.args(args), input)
+    // Not the settings of whoever runs the tests.
+    run(command.args(args).env("XDG_CONFIG_HOME", root().join("no-such-folder")), input)
 }
 
 pub(crate) fn run(command: &mut Command, input: &[u8]) -> Ran {

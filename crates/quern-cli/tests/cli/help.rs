@@ -2,8 +2,8 @@
 
 use crate::common::{quern, tiny};
 
-const COMMANDS: [&str; 9] =
-    ["run", "chat", "score", "tokenize", "detokenize", "inspect", "bench", "models", "caps"];
+const COMMANDS: [&str; 10] =
+    ["run", "chat", "score", "tokenize", "detokenize", "inspect", "bench", "models", "caps", "config"];
 
 #[test]
 fn every_command_explains_itself_with_an_example() {

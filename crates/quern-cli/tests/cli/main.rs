@@ -4,6 +4,7 @@
 mod caps;
 mod chat;
 mod common;
+mod config;
 mod damage;
 mod help;
 mod inspect;

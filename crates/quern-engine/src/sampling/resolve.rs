@@ -9,6 +9,10 @@ pub enum Source {
     Request,
     /// The command line the process was started with.
     CommandLine,
+    /// The process's environment variables.
+    Environment,
+    /// The configuration file of the person or the machine.
+    Config,
     /// The model file's own recommendation (`general.sampling.*`).
     File,
     /// The preset of the model's family.
@@ -23,6 +27,8 @@ impl Source {
         match self {
             Source::Request => "request",
             Source::CommandLine => "command line",
+            Source::Environment => "environment",
+            Source::Config => "config file",
             Source::File => "file",
             Source::Preset => "preset",
             Source::Default => "default",
@@ -37,6 +43,10 @@ pub struct Layers<'a> {
     pub request: &'a Overrides,
     /// What the command line says.
     pub command_line: &'a Overrides,
+    /// What environment variables say.
+    pub environment: &'a Overrides,
+    /// What the configuration file says.
+    pub config: &'a Overrides,
     /// What the model file says.
     pub file: &'a Overrides,
     /// What the family's preset says.
@@ -45,7 +55,14 @@ pub struct Layers<'a> {
 
 impl Default for Layers<'_> {
     fn default() -> Self {
-        Layers { request: &SILENT, command_line: &SILENT, file: &SILENT, preset: &SILENT }
+        Layers {
+            request: &SILENT,
+            command_line: &SILENT,
+            environment: &SILENT,
+            config: &SILENT,
+            file: &SILENT,
+            preset: &SILENT,
+        }
     }
 }
 
@@ -90,6 +107,8 @@ macro_rules! settings {
                 let from_layers = [
                     (Source::Request, &layers.request.$field),
                     (Source::CommandLine, &layers.command_line.$field),
+                    (Source::Environment, &layers.environment.$field),
+                    (Source::Config, &layers.config.$field),
                     (Source::File, &layers.file.$field),
                     (Source::Preset, &layers.preset.$field),
                 ];
@@ -142,16 +161,26 @@ mod tests {
         let temperature = |t| Overrides { temperature: Some(t), ..Overrides::default() };
         let request = Overrides { seed: Some(0), top_p: Some(0.5), ..Overrides::default() };
         let command_line = Overrides { top_p: Some(0.6), ..temperature(0.1) };
-        let file = Overrides { top_k: Some(7), ..temperature(0.2) };
+        let environment = Overrides { top_p: Some(0.7), typical_p: Some(0.8), ..Overrides::default() };
+        let config = Overrides { typical_p: Some(0.9), min_keep: Some(3), ..Overrides::default() };
+        let file = Overrides { top_k: Some(7), min_keep: Some(4), ..temperature(0.2) };
         let preset = Overrides { min_p: Some(0.05), top_k: Some(9), ..temperature(0.3) };
-        let resolved =
-            resolve(Layers { request: &request, command_line: &command_line, file: &file, preset: &preset });
+        let resolved = resolve(Layers {
+            request: &request,
+            command_line: &command_line,
+            environment: &environment,
+            config: &config,
+            file: &file,
+            preset: &preset,
+        });
 
         let expected = SamplingParams {
             temperature: 0.1,
             top_p: 0.5,
             top_k: 7,
             min_p: 0.05,
+            typical_p: 0.8,
+            min_keep: 3,
             seed: Some(0),
             ..SamplingParams::default()
         };
@@ -162,7 +191,9 @@ mod tests {
         assert_eq!(resolved.source("min_p"), Some(Source::Preset));
         // R71: a seed of 0 is a seed.
         assert_eq!(resolved.source("seed"), Some(Source::Request));
-        assert_eq!(resolved.source("typical_p"), Some(Source::Default));
+        assert_eq!(resolved.source("typical_p"), Some(Source::Environment));
+        assert_eq!(resolved.source("min_keep"), Some(Source::Config));
+        assert_eq!(resolved.source("top_n_sigma"), Some(Source::Default));
         assert_eq!(resolved.source("temprature"), None);
     }
 

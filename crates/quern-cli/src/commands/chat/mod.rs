@@ -14,6 +14,7 @@ use crate::modes;
 use crate::progress::{Bars, dim, note};
 use crate::text::write_stdout;
 use input::{Input, Said};
+use crate::settings::{GlobalArgs, Settings};
 use quern::{EngineError, FinishReason, Message, Progress, Quern, RequestOptions};
 use slash::Slash;
 use std::io::IsTerminal;
@@ -46,9 +47,10 @@ pub(crate) struct Args {
     running: RunningArgs,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, global: &GlobalArgs) -> anyhow::Result<Exit> {
+    let settings = Settings::load(global)?;
     let mut bars = Bars::new();
-    let model = answer::load(&args.model, &args.running, &args.sampling, &mut bars)?;
+    let model = answer::load(&settings, &args.model, &args.running, &args.sampling, &mut bars)?;
     let system = System::choose(&args.answer.system, model.file().recommended_system());
     let options = args.answer.request();
     model.sampling(&options.sampling)?.resolved.params.validate().map_err(|e| Refusal(e.to_string()))?;

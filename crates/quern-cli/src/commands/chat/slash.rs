@@ -68,7 +68,8 @@ fn file(rest: &str, command: fn(String) -> Slash) -> Option<Slash> {
 impl Slash {
     /// Reads a line that begins with a slash; an error is one sentence.
     pub(super) fn parse(line: &str) -> Result<Slash, String> {
-        let line = line.trim().trim_start_matches('/');
+        let line = line.trim();
+        let line = line.strip_prefix('/').unwrap_or(line);
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         match ROWS.iter().find(|row| row.names.contains(&name)) {
             Some(row) => (row.read)(rest.trim()).ok_or_else(|| match row.takes {
