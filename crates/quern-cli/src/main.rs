@@ -27,7 +27,7 @@ use std::process::ExitCode;
     after_help = exit::AFTER_HELP,
     max_term_width = 100
 )]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     global: settings::GlobalArgs,
     #[command(subcommand)]

@@ -35,4 +35,6 @@ commands! {
     Models => models,
     Caps => caps,
     Config => config,
+    Completions => completions,
+    Man => man,
 }

@@ -2,8 +2,20 @@
 
 use crate::common::{quern, tiny};
 
-const COMMANDS: [&str; 10] =
-    ["run", "chat", "score", "tokenize", "detokenize", "inspect", "bench", "models", "caps", "config"];
+const COMMANDS: [&str; 12] = [
+    "run",
+    "chat",
+    "score",
+    "tokenize",
+    "detokenize",
+    "inspect",
+    "bench",
+    "models",
+    "caps",
+    "config",
+    "completions",
+    "man",
+];
 
 #[test]
 fn every_command_explains_itself_with_an_example() {

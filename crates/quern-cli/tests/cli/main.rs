@@ -6,6 +6,7 @@ mod chat;
 mod common;
 mod config;
 mod damage;
+mod generated;
 mod help;
 mod inspect;
 mod models;
