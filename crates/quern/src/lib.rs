@@ -31,7 +31,7 @@ pub use request::RequestOptions;
 pub use sampling::{SamplingChoice, SamplingDefaults};
 pub use score::Scores;
 
-pub use quern_backend::{Contract, DeltaShape, KvType};
+pub use quern_backend::{Activation, Contract, DeltaShape, KvType};
 pub use quern_chat::{ChatError, ChatTemplate, Fallback, Message, RenderOptions, TemplateOrigin};
 pub use quern_cpu::ActivationMode;
 pub use quern_engine::sampling::{Overrides, Resolved, SamplingParams, Source, log_sum_exp};

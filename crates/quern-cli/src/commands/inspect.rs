@@ -4,11 +4,11 @@ use crate::args::ModelArg;
 use crate::exit::Exit;
 use crate::modes::bytes;
 use crate::progress::Bars;
-use crate::settings::{GlobalArgs, Settings};
 use crate::text::{print_json, write_stdout};
+use crate::settings::{GlobalArgs, Settings};
 use quern::{
-    AttentionSpec, DeltaNetSpec, DeltaShape, FeedForward, LayerSpec, Mixer, ModelFile, ModelSpec, NormPlacement, RopeScaling, RopeSpec,
-    SharedTokenizer, TemplateOrigin,
+    Activation, AttentionSpec, DeltaNetSpec, DeltaShape, FeedForward, LayerSpec, Mixer, ModelFile, ModelSpec, NormPlacement, RopeScaling, RopeSpec,
+    SharedTokenizer, TemplateOrigin, TensorInfo,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -41,15 +41,6 @@ pub(crate) fn run(args: &Args, global: &GlobalArgs) -> anyhow::Result<Exit> {
 fn report(file: &ModelFile) -> Result<Value, quern::Error> {
     let metadata = file.metadata();
     let tensors = file.gguf().tensors();
-    let mut types: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-    for tensor in tensors {
-        let entry = types.entry(tensor.ty).or_default();
-        entry.0 += 1;
-        entry.1 += tensor.n_bytes;
-    }
-    let types = types.into_iter().map(|(ty, (count, n_bytes))| {
-        (ty.name().to_owned(), json!({ "tensors": count, "bytes": n_bytes }))
-    });
     let tokenizer = file.opt_tokenizer();
     let template = match &tokenizer {
         Ok(Some(tokenizer)) => template(file, tokenizer),
@@ -68,9 +59,9 @@ fn report(file: &ModelFile) -> Result<Value, quern::Error> {
             "parameters": tensors.iter().map(|tensor| tensor.n_elements()).sum::<u64>(),
             "tensors": tensors.len(),
             "bytes": tensors.iter().map(|tensor| tensor.n_bytes).sum::<u64>(),
-            "types": types.collect::<Map<_, _>>(),
+            "types": types(tensors.iter()),
         },
-        "model": file.spec().map_or_else(|error| json!({ "error": error.to_string() }), |spec| model(&spec)),
+        "model": file.spec().map_or_else(|error| json!({ "error": error.to_string() }), |spec| model(&spec, tensors)),
         "tokenizer": match &tokenizer {
             Err(error) => json!({ "error": error.to_string() }),
             Ok(None) => Value::Null,
@@ -80,7 +71,26 @@ fn report(file: &ModelFile) -> Result<Value, quern::Error> {
     }))
 }
 
-fn model(spec: &ModelSpec) -> Value {
+/// Tensors and bytes of each type.
+fn types<'a>(tensors: impl Iterator<Item = &'a TensorInfo>) -> Value {
+    let mut types: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+    for tensor in tensors {
+        let entry = types.entry(tensor.ty).or_default();
+        entry.0 += 1;
+        entry.1 += tensor.n_bytes;
+    }
+    let types = types.into_iter().map(|(ty, (count, n_bytes))| {
+        (ty.name().to_owned(), json!({ "tensors": count, "bytes": n_bytes }))
+    });
+    Value::Object(types.collect())
+}
+
+/// The layer that a tensor belongs to.
+fn layer_of(tensor: &TensorInfo) -> Option<usize> {
+    tensor.name.strip_prefix("blk.")?.split('.').next()?.parse().ok()
+}
+
+fn model(spec: &ModelSpec, tensors: &[TensorInfo]) -> Value {
     json!({
         "runs": true,
         "layers": spec.layers.len(),
@@ -90,46 +100,92 @@ fn model(spec: &ModelSpec) -> Value {
         "tied_head": spec.tied_head,
         "norm_eps": spec.norm_eps,
         "final_softcap": spec.final_softcap,
-        "blocks": blocks(spec),
+        "blocks": blocks(spec, tensors),
+        "outside": types(tensors.iter().filter(|tensor| layer_of(tensor).is_none())),
     })
 }
 
-/// Runs of equal layers, each in words.
-fn blocks(spec: &ModelSpec) -> Vec<Value> {
+/// Runs of layers of the same shape, each in words and in figures.
+fn blocks(spec: &ModelSpec, tensors: &[TensorInfo]) -> Vec<Value> {
     let mut blocks = Vec::new();
     let mut first = 0;
     for run in spec.layers.chunk_by(|a, b| a == b) {
         let last = first + run.len() - 1;
-        blocks.push(json!({ "first": first, "last": last, "block": block(spec, &run[0]) }));
+        let is_within = |tensor: &&TensorInfo| layer_of(tensor).is_some_and(|l| (first..=last).contains(&l));
+        let (kind, figures) = mixer_figures(&run[0].mixer);
+        let FeedForward::Dense(dense) = &run[0].feed_forward;
+        blocks.push(json!({
+            "first": first,
+            "last": last,
+            "block": block(spec, &run[0]),
+            kind: figures,
+            "feed_forward": { "width": dense.width, "gate": gate(dense.activation) },
+            "types": types(tensors.iter().filter(is_within)),
+        }));
         first = last + 1;
     }
     blocks
 }
 
+/// What mixes positions, by name and in figures.
+fn mixer_figures(mixer: &Mixer) -> (&'static str, Value) {
+    match mixer {
+        Mixer::Attention(a) => {
+            let heads = json!({
+                "heads": a.n_heads,
+                "kv_heads": a.n_kv_heads,
+                "head_dim": a.head_dim,
+                "window": a.window,
+            });
+            ("attention", heads)
+        }
+        Mixer::DeltaNet(d) => {
+            let DeltaShape { n_k_heads, n_v_heads, head_k_dim, head_v_dim, .. } = d.shape;
+            let heads = json!({
+                "heads": n_v_heads,
+                "key_heads": n_k_heads,
+                "key_dim": head_k_dim,
+                "value_dim": head_v_dim,
+                "conv_taps": d.conv_taps,
+            });
+            ("delta_net", heads)
+        }
+    }
+}
+
 fn block(spec: &ModelSpec, layer: &LayerSpec) -> String {
     let FeedForward::Dense(dense) = &layer.feed_forward;
-    let activation = format!("{:?}", dense.activation).to_lowercase();
     let norms = match layer.norms {
         NormPlacement::Pre => "norms before",
         NormPlacement::Sandwich => "norms before and after",
     };
+    let gate = gate(dense.activation);
     let mixer = match &layer.mixer {
-        Mixer::Attention(spec_of_layer) => attention(spec, spec_of_layer),
-        Mixer::DeltaNet(spec_of_layer) => delta_net(spec_of_layer),
+        Mixer::Attention(of_layer) => attention(spec, of_layer),
+        Mixer::DeltaNet(of_layer) => delta_net(of_layer),
     };
-    format!("{mixer}; dense {} gated {activation}; {norms}", dense.width)
+    format!("{mixer}; feed-forward {} {gate}; {norms}", dense.width)
+}
+
+/// The names of Shazeer's "GLU Variants Improve Transformer" (2020).
+fn gate(activation: Activation) -> &'static str {
+    match activation {
+        Activation::Silu => "SwiGLU",
+        Activation::GeluTanh => "GeGLU",
+        Activation::Sigmoid => "GLU",
+    }
 }
 
 fn delta_net(d: &DeltaNetSpec) -> String {
     let DeltaShape { n_k_heads, n_v_heads, head_k_dim, head_v_dim, .. } = d.shape;
     format!(
-        "gated DeltaNet {n_v_heads} heads/{n_k_heads} key heads, state {head_k_dim} x {head_v_dim}, convolution of {}",
+        "gated DeltaNet {n_v_heads} heads, {n_k_heads} key heads, state {head_k_dim} x {head_v_dim}, convolution of {}",
         d.conv_taps
     )
 }
 
 fn attention(spec: &ModelSpec, a: &AttentionSpec) -> String {
-    let mut words = format!("attention {} heads/{} kv x {}", a.n_heads, a.n_kv_heads, a.head_dim);
+    let mut words = format!("attention {} heads, {} KV heads, head_dim {}", a.n_heads, a.n_kv_heads, a.head_dim);
     if let Some(window) = a.window {
         words += &format!(", window {window}");
     }
@@ -201,7 +257,6 @@ fn template(file: &ModelFile, tokenizer: &SharedTokenizer) -> Value {
 fn page(report: &Value) -> String {
     let mut page = String::new();
     let (file, weights) = (&report["file"], &report["weights"]);
-    let size = |value: &Value| bytes(value.as_u64().unwrap_or(0));
     let mut line = |name: &str, value: String| page += &format!("{name:<14}{value}\n");
     line("file", format!("{}, {}, GGUF version {}", show(&file["path"]), size(&file["bytes"]), file["gguf_version"]));
     for name in ["name", "architecture", "license"] {
@@ -245,7 +300,20 @@ fn model_lines(model: &Value, line: &mut dyn FnMut(&str, String)) {
         let (first, last) = (&block["first"], &block["last"]);
         let range = if first == last { format!("layer {first}") } else { format!("layers {first}-{last}") };
         line("", format!("{range}: {}", show(&block["block"])));
+        line("", format!("    {}", held(&block["types"])));
     }
+    line("", format!("outside the layers: {}", held(&model["outside"])));
+}
+
+/// Tensors of each type on one line.
+fn held(types: &Value) -> String {
+    let types = types.as_object().into_iter().flatten();
+    let words = types.map(|(ty, held)| format!("{ty} {} tensors {}", held["tensors"], size(&held["bytes"])));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn size(value: &Value) -> String {
+    bytes(value.as_u64().unwrap_or(0))
 }
 
 fn vocabulary_lines(tokenizer: &Value, line: &mut dyn FnMut(&str, String)) {
