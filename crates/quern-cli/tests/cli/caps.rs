@@ -8,34 +8,27 @@ fn names(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|item| item["name"].as_str().or(item.as_str()).unwrap()).collect()
 }
 
-/// The vocabularies of llama.cpp's suite are read exactly where caps names their kind.
+/// Every vocabulary of llama.cpp's suite is read, and caps names its kind.
 #[test]
-fn what_is_named_is_read_and_nothing_else() {
+fn what_is_read_is_named() {
     let caps = quern(&["caps", "--json"]).json();
     let (models, pres) = (names(&caps["tokenizer_models"]), names(&caps["pretokenizers"]));
     let folder = test_data("vocab/ggml-vocab-llama-bpe.gguf");
-    let (mut read, mut refused) = (0, 0);
+    let mut read = 0;
     for entry in std::fs::read_dir(folder.parent().unwrap()).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|extension| extension != "gguf") {
             continue;
         }
         let tokenizer = &quern(&["inspect", &text(&path), "--json"]).json()["tokenizer"];
-        match tokenizer["error"].as_str() {
-            None => {
-                read += 1;
-                assert!(models.contains(&tokenizer["model"].as_str().unwrap()), "{tokenizer}");
-                let pre = tokenizer["pre"].as_str();
-                let by_merges = tokenizer["model"] == "gpt2";
-                assert!(!by_merges || pre.is_none_or(|pre| pres.contains(&pre)), "{tokenizer}");
-            }
-            Some(error) => {
-                refused += 1;
-                assert!(models.iter().any(|model| error.contains(model)), "{error}");
-            }
-        }
+        assert!(tokenizer["error"].is_null(), "{}: {tokenizer}", path.display());
+        read += 1;
+        assert!(models.contains(&tokenizer["model"].as_str().unwrap()), "{tokenizer}");
+        let pre = tokenizer["pre"].as_str();
+        let by_merges = tokenizer["model"] == "gpt2";
+        assert!(!by_merges || pre.is_none_or(|pre| pres.contains(&pre)), "{tokenizer}");
     }
-    assert!(read > 10 && refused > 0, "{read} read, {refused} refused");
+    assert!(read > 10, "{read} read");
     assert_eq!(names(&caps["kv"]), ["f16", "f32"]);
     for mode in names(&caps["activations"]) {
         assert!(
