@@ -45,18 +45,21 @@ pub(crate) struct DeltaBuffers<B: Backend> {
 impl<B: Backend> DeltaBuffers<B> {
     /// Buffers for the widest of the layers; none where no layer needs them.
     pub(crate) fn new(backend: &B, spec: &ModelSpec, rows: usize) -> Option<DeltaBuffers<B>> {
-        let widest = |of: &dyn Fn(&DeltaNetSpec) -> usize| spec.delta_nets().map(of).max().map(|n| n * rows);
-        let alloc = |of: &dyn Fn(&DeltaNetSpec) -> usize| widest(of).map(|len| backend.alloc(len));
-        let channels = || alloc(&|d| d.shape.channels());
-        let (heads, values) = (|| alloc(&|d| d.shape.n_v_heads), || alloc(&DeltaNetSpec::value_dim));
+        spec.delta_nets().next()?;
+        let alloc = |cols: fn(&DeltaNetSpec) -> usize| {
+            backend.alloc(rows * spec.delta_nets().map(cols).max().unwrap_or(0))
+        };
+        let channels = || alloc(|d| d.shape.channels());
+        let heads = || alloc(|d| d.shape.n_v_heads);
+        let values = || alloc(DeltaNetSpec::value_dim);
         Some(DeltaBuffers {
-            qkv: [channels()?, channels()?],
-            alpha: heads()?,
-            beta: heads()?,
-            z: values()?,
-            read: values()?,
-            normed: values()?,
-            gated: values()?,
+            qkv: [channels(), channels()],
+            alpha: heads(),
+            beta: heads(),
+            z: values(),
+            read: values(),
+            normed: values(),
+            gated: values(),
         })
     }
 }

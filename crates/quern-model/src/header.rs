@@ -5,7 +5,24 @@ use quern_backend::RopePairs;
 use quern_gguf::{Gguf, GgufError, Metadata, TensorInfo, Value};
 
 use crate::hugging_face::{HUGGING_FACE, LAYOUT};
-use crate::spec::{RopeScaling, RopeSpec, SpecLimits};
+use crate::spec::{LayerSpec, ModelSpec, RopeScaling, RopeSpec, SpecLimits};
+
+/// The sizes of a model whose layers are all alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Layers that a token goes through.
+    pub n_layers: usize,
+    /// Width of the residual stream.
+    pub hidden: usize,
+    /// Query heads.
+    pub n_heads: usize,
+    /// Key and value heads.
+    pub n_kv_heads: usize,
+    /// Length of a head.
+    pub head_dim: usize,
+    /// Inner width of the feed-forward.
+    pub width: usize,
+}
 
 /// A file as a family sees it.
 pub struct Header<'a> {
@@ -65,6 +82,42 @@ impl<'a> Header<'a> {
             ahead if ahead < all => Ok(all - ahead),
             ahead => self.refuse(format!("nextn_predict_layers is {ahead} of {all} layers")),
         }
+    }
+
+    /// The sizes of a model whose layers are all alike.
+    pub fn sizes(&self) -> Result<Sizes, ModelError> {
+        let hidden = self.count("embedding_length")?;
+        let n_heads = self.count("attention.head_count")?;
+        Ok(Sizes {
+            n_layers: self.n_layers()?,
+            hidden,
+            n_heads,
+            n_kv_heads: self.opt_count("attention.head_count_kv")?.unwrap_or(n_heads),
+            head_dim: self.head_dim(hidden, n_heads)?,
+            width: self.count("feed_forward_length")?,
+        })
+    }
+
+    /// A model of these parts with nothing out of the ordinary: what the file says of it, an embedding and logits that are
+    /// not scaled, a head that is the embedding where the file has none.
+    pub fn model(
+        &self,
+        hidden: usize,
+        ropes: Vec<RopeSpec>,
+        layers: Vec<LayerSpec>,
+    ) -> Result<ModelSpec, ModelError> {
+        Ok(ModelSpec {
+            arch: self.arch().into(),
+            n_vocab: self.n_vocab()?,
+            hidden,
+            context_length: self.count("context_length")?,
+            norm_eps: self.f32("attention.layer_norm_rms_epsilon")?,
+            embedding_scale: 1.0,
+            tied_head: self.tensor("output.weight").is_none(),
+            final_softcap: None,
+            ropes,
+            layers,
+        })
     }
 
     /// A count of layer `layer`: one for all, or an array of one for each.

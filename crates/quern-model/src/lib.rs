@@ -18,7 +18,7 @@ mod state;
 pub use error::ModelError;
 pub use families::{FAMILIES, Family};
 pub use forward::Workspace;
-pub use header::Header;
+pub use header::{Header, Sizes};
 pub use hugging_face::{HuggingFace, is_hugging_face, open_hugging_face};
 pub use load::Model;
 pub use spec::{

@@ -17,12 +17,19 @@ use std::sync::{Arc, Mutex};
 struct Recording {
     inner: Arc<CpuBackend>,
     calls: Mutex<Vec<&'static str>>,
+    /// Refuse the products from this many on.
+    products_left: Mutex<Option<usize>>,
 }
 
 /// Opaque: nothing outside this file can see the values.
 struct Hidden(CpuBuf);
 
 impl Recording {
+    fn new() -> Arc<Recording> {
+        let inner = backend(Run::default());
+        Arc::new(Recording { inner, calls: Mutex::default(), products_left: Mutex::default() })
+    }
+
     fn note(&self, call: &'static str) {
         self.calls.lock().unwrap().push(call);
     }
@@ -68,6 +75,9 @@ impl Backend for Recording {
         rows: usize,
         products: &mut [Product<'_, Self>],
     ) -> Result<(), BackendError> {
+        if let Some(left) = &mut *self.products_left.lock().unwrap() {
+            *left = left.checked_sub(1).ok_or(BackendError::NonFinite { row: 0 })?;
+        }
         self.note(["", "linear", "linear 2", "linear 3", "linear 4"][products.len()]);
         let mut products: Vec<_> = products
             .iter_mut()
@@ -193,7 +203,7 @@ fn the_forward_pass_is_made_of_the_traits_operations() {
         ("tiny/qwen35.gguf", &layer_gated[..]),
     ] {
         let run = Run::default();
-        let recording = Arc::new(Recording { inner: backend(run), calls: Mutex::default() });
+        let recording = Recording::new();
         let file = Arc::new(Gguf::open(fixture(name)).unwrap());
         let model = Model::load(recording.clone(), &file, &mut |_, _| {}).unwrap();
         let mut states = States::default();
@@ -212,5 +222,41 @@ fn the_forward_pass_is_made_of_the_traits_operations() {
         let through_cpu = logits(&load(&fixture(name), run), run, &[1, 2, 3]);
         let n_vocab = model.spec().n_vocab;
         assert_eq!(&*ws.logits(&model), &through_cpu[2 * n_vocab..], "{name}");
+    }
+}
+
+/// A batch that fails half-way has told attention layers nothing that the next batch would not write over, and recurrent
+/// ones something that cannot be taken back: such a sequence is refused until it begins again.
+#[test]
+fn a_failed_batch_leaves_no_trace() {
+    for (name, recurrent) in [("tiny/llama-full.gguf", false), ("tiny/qwen35.gguf", true)] {
+        let run = Run::default();
+        let recording = Recording::new();
+        let file = Arc::new(Gguf::open(fixture(name)).unwrap());
+        let model = Model::load(recording.clone(), &file, &mut |_, _| {}).unwrap();
+        let mut states = States::default();
+        states.insert(SEQ, model.sequence(run.kv, 64));
+        let mut ws = Workspace::new(&model, 8);
+        let mut feed = |tokens: &[u32], states: &mut States<Recording>| {
+            let first = states.get(SEQ).unwrap().len() as u32;
+            let done = model.forward(&mut ws, &Batch::single(SEQ, tokens, first, Want::Last), states);
+            done.map(|()| ws.logits(&model).into_owned())
+        };
+        feed(&[1, 2, 3], &mut states).unwrap();
+        *recording.products_left.lock().unwrap() = Some(5);
+        feed(&[9, 8], &mut states).unwrap_err();
+        *recording.products_left.lock().unwrap() = None;
+        assert_eq!(states.get(SEQ).unwrap().len(), 3);
+        if recurrent {
+            let refusal = feed(&[4], &mut states).unwrap_err().to_string();
+            assert!(refusal.contains("begin again"), "{refusal}");
+            let mut state = states.remove(SEQ).unwrap();
+            assert!(state.truncate(&recording, 0));
+            states.insert(SEQ, state);
+            feed(&[1, 2, 3], &mut states).unwrap();
+        }
+        let got = feed(&[4], &mut states).unwrap();
+        let whole = logits(&load(&fixture(name), run), run, &[1, 2, 3, 4]);
+        assert_eq!(got, whole[3 * model.spec().n_vocab..], "{name}");
     }
 }

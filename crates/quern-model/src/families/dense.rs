@@ -1,6 +1,7 @@
 //! The common shape of dense families: pre-norm, grouped-query attention over everything, SwiGLU. Biases are where the
 //! file has them.
 
+use crate::hugging_face::HuggingFace;
 use crate::spec::{AttentionSpec, DenseSpec, FeedForward, LayerSpec, Mixer, NormPlacement};
 use crate::{Header, ModelError, ModelSpec};
 use quern_backend::{Activation, RopePairs};
@@ -45,16 +46,21 @@ pub(super) fn dense(h: &Header<'_>, family: Dense) -> Result<ModelSpec, ModelErr
             norms: NormPlacement::Pre,
         })
     };
-    Ok(ModelSpec {
-        arch: h.arch().into(),
-        n_vocab: h.n_vocab()?,
-        hidden,
-        context_length: h.count("context_length")?,
-        norm_eps: h.f32("attention.layer_norm_rms_epsilon")?,
-        embedding_scale: 1.0,
-        tied_head: h.tensor("output.weight").is_none(),
-        final_softcap: None,
-        ropes: vec![h.rope(head_dim, family.pairs)?],
-        layers: (0..n_layers).map(layer).collect::<Result<_, ModelError>>()?,
-    })
+    let layers = (0..n_layers).map(layer).collect::<Result<_, ModelError>>()?;
+    h.model(hidden, vec![h.rope(head_dim, family.pairs)?], layers)
+}
+
+/// The folders of such a family.
+pub(super) const fn hugging_face(model_types: &'static [&'static str]) -> HuggingFace {
+    HuggingFace {
+        model_types,
+        names: &[("post_attention_layernorm", "ffn_norm")],
+        activation: "silu",
+        one_plus_norms: false,
+        tied: false,
+        config: |config, _| match config.opt_bool("use_sliding_window")? {
+            Some(true) => config.refuse("has use_sliding_window: that cannot be run yet"),
+            _ => Ok(()),
+        },
+    }
 }

@@ -5,7 +5,7 @@
 
 use crate::hugging_face::{Config, Entries, HuggingFace};
 use crate::spec::{AttentionSpec, DenseSpec, FeedForward, LayerSpec, Mixer, NormPlacement, RopeScaling};
-use crate::{Header, ModelError, ModelSpec};
+use crate::{Header, ModelError, ModelSpec, Sizes};
 use quern_backend::{Activation, RopePairs};
 use quern_gguf::Value;
 
@@ -20,12 +20,7 @@ const FULL: usize = 0;
 const LOCAL: usize = 1;
 
 pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
-    let n_layers = h.n_layers()?;
-    let hidden = h.count("embedding_length")?;
-    let n_heads = h.count("attention.head_count")?;
-    let n_kv_heads = h.opt_count("attention.head_count_kv")?.unwrap_or(n_heads);
-    let head_dim = h.head_dim(hidden, n_heads)?;
-    let width = h.count("feed_forward_length")?;
+    let Sizes { n_layers, hidden, n_heads, n_kv_heads, head_dim, width } = h.sizes()?;
     let sliding = h.sliding_layers(n_layers, PATTERN)?;
     let window = h.opt_count("attention.sliding_window")?;
     if window.is_none() && sliding.contains(&true) {
@@ -65,18 +60,10 @@ pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
     let mut local = full.clone();
     local.base = h.opt_f32("rope.freq_base_swa")?.unwrap_or(LOCAL_BASE).into();
     local.scaling = RopeScaling::None;
-    let final_softcap = h.opt_f32("final_logit_softcapping")?.filter(|cap| *cap != 0.0);
     Ok(ModelSpec {
-        arch: h.arch().into(),
-        n_vocab: h.n_vocab()?,
-        hidden,
-        context_length: h.count("context_length")?,
-        norm_eps: h.f32("attention.layer_norm_rms_epsilon")?,
         embedding_scale: (hidden as f32).sqrt(),
-        tied_head: h.tensor("output.weight").is_none(),
-        final_softcap,
-        ropes: vec![full, local],
-        layers: (0..n_layers).map(layer).collect(),
+        final_softcap: h.opt_f32("final_logit_softcapping")?.filter(|cap| *cap != 0.0),
+        ..h.model(hidden, vec![full, local], (0..n_layers).map(layer).collect())?
     })
 }
 
@@ -110,7 +97,7 @@ fn config(config: &Config<'_>, entries: &mut Entries) -> Result<(), ModelError> 
     }
     let local = config.rope()?.object("sliding_attention")?;
     if let Some(local) = &local {
-        local.only("rope_type", &["default"])?;
+        local.expect_one_of("rope_type", &["default"])?;
     }
     let base = match &local {
         Some(local) => local.opt_f32("rope_theta")?,

@@ -3,7 +3,7 @@
 //! Touvron et al. 2023; reference: `modeling_llama.py` of transformers. GGUF files hold q and k permuted, so that values
 //! which turn together are adjacent.
 
-use super::dense::{Dense, dense};
+use super::dense::{Dense, dense, hugging_face};
 use crate::hugging_face::HuggingFace;
 use crate::{Header, ModelError, ModelSpec};
 use quern_backend::RopePairs;
@@ -13,11 +13,4 @@ pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
     dense(h, Dense { pairs, qk_norm: false })
 }
 
-pub(super) const HUGGING_FACE: HuggingFace = HuggingFace {
-    model_types: &["llama"],
-    names: &[("post_attention_layernorm", "ffn_norm")],
-    activation: "silu",
-    one_plus_norms: false,
-    tied: false,
-    config: |_, _| Ok(()),
-};
+pub(super) const HUGGING_FACE: HuggingFace = hugging_face(&["llama"]);

@@ -2,7 +2,7 @@
 //!
 //! Qwen Team 2024; reference: `modeling_qwen2.py` of transformers.
 
-use super::dense::{Dense, dense};
+use super::dense::{Dense, dense, hugging_face};
 use crate::hugging_face::HuggingFace;
 use crate::{Header, ModelError, ModelSpec};
 use quern_backend::RopePairs;
@@ -11,14 +11,4 @@ pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
     dense(h, Dense { pairs: RopePairs::Halves, qk_norm: false })
 }
 
-pub(super) const HUGGING_FACE: HuggingFace = HuggingFace {
-    model_types: &["qwen2"],
-    names: &[("post_attention_layernorm", "ffn_norm")],
-    activation: "silu",
-    one_plus_norms: false,
-    tied: false,
-    config: |config, _| match config.opt_bool("use_sliding_window")? {
-        Some(true) => config.refuse("has use_sliding_window: that cannot be run yet"),
-        _ => Ok(()),
-    },
-};
+pub(super) const HUGGING_FACE: HuggingFace = hugging_face(&["qwen2"]);

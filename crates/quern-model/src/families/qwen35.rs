@@ -7,19 +7,14 @@
 
 use crate::hugging_face::{Config, Entries, HuggingFace};
 use crate::spec::{AttentionSpec, DeltaNetSpec, DenseSpec, FeedForward, LayerSpec, Mixer, NormPlacement};
-use crate::{Header, ModelError, ModelSpec};
+use crate::{Header, ModelError, ModelSpec, Sizes};
 use quern_backend::{Activation, DeltaShape, KeyHeads, RopePairs};
 
 /// Every fourth layer attends, where the file does not say otherwise.
 const INTERVAL: usize = 4;
 
 pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
-    let n_layers = h.n_layers()?;
-    let hidden = h.count("embedding_length")?;
-    let n_heads = h.count("attention.head_count")?;
-    let n_kv_heads = h.opt_count("attention.head_count_kv")?.unwrap_or(n_heads);
-    let head_dim = h.head_dim(hidden, n_heads)?;
-    let width = h.count("feed_forward_length")?;
+    let Sizes { n_layers, hidden, n_heads, n_kv_heads, head_dim, width } = h.sizes()?;
     let attention = AttentionSpec {
         n_heads,
         n_kv_heads,
@@ -57,18 +52,7 @@ pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
         feed_forward: FeedForward::Dense(DenseSpec { width, activation: Activation::Silu, bias: false }),
         norms: NormPlacement::Pre,
     };
-    Ok(ModelSpec {
-        arch: h.arch().into(),
-        n_vocab: h.n_vocab()?,
-        hidden,
-        context_length: h.count("context_length")?,
-        norm_eps: h.f32("attention.layer_norm_rms_epsilon")?,
-        embedding_scale: 1.0,
-        tied_head: h.tensor("output.weight").is_none(),
-        final_softcap: None,
-        ropes: vec![h.rope(head_dim, RopePairs::Halves)?],
-        layers: (0..n_layers).map(layer).collect(),
-    })
+    h.model(hidden, vec![h.rope(head_dim, RopePairs::Halves)?], (0..n_layers).map(layer).collect())
 }
 
 pub(super) const HUGGING_FACE: HuggingFace = HuggingFace {

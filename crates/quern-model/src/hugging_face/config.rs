@@ -99,7 +99,7 @@ impl<'a> Config<'a> {
     }
 
     /// Refuses a setting that the forward pass does not have.
-    pub(crate) fn only(&self, name: &str, allowed: &[&str]) -> Result<(), ModelError> {
+    pub(crate) fn expect_one_of(&self, name: &str, allowed: &[&str]) -> Result<(), ModelError> {
         match self.opt_str(name)? {
             Some(value) if !allowed.contains(&value) => self.refuse(format!(
                 "has {name} = \"{}\": it can be {}",
@@ -167,7 +167,7 @@ pub(super) fn common(
         return config.refuse("has a quantization_config: weights quantised in that way cannot be read");
     }
     for name in ["hidden_act", "hidden_activation"] {
-        config.only(name, &[family.activation])?;
+        config.expect_one_of(name, &[family.activation])?;
     }
     for (key, name) in [
         ("block_count", "num_hidden_layers"),
