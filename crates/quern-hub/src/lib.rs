@@ -151,8 +151,10 @@ impl Hub {
             Ok(metadata) if metadata.is_dir() && !path.join("config.json").is_file() => {
                 Err(HubError::IsFolder { path: path.into() })
             }
-            Ok(_) => {
-                let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+            Ok(metadata) => {
+                // A folder's name may hold a dot that begins no extension.
+                let name = if metadata.is_dir() { path.file_name() } else { path.file_stem() };
+                let name = name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
                 Ok(ResolvedModel { path: path.into(), name, system: None })
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(HubError::NoSuchFile {

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Run, backend, fixture, logits, npy};
-use quern_gguf::{AssembledTensor, Gguf, Metadata};
+use quern_gguf::{AssembledTensor, Gguf, Metadata, Value};
 use quern_model::{Model, open_hugging_face};
 use std::sync::Arc;
 
@@ -112,4 +112,38 @@ fn an_assembled_container_is_the_model() {
         assert_eq!(assembled.data(assembled.tensor(&tensor.name).unwrap()), file.data(tensor));
     }
     check_file(name, Arc::into_inner(assembled).unwrap());
+}
+
+/// Layers behind the last that predict further tokens are left alone; tensors that nothing explains are not.
+#[test]
+fn layers_that_predict_further_tokens_are_not_run() {
+    let file = Gguf::open(fixture("tiny/qwen35.gguf")).unwrap();
+    let with = |layer: usize, ahead: Option<u32>| {
+        let mut entries: Vec<_> = file.metadata().iter().map(|(k, v)| (k.to_owned(), v.clone())).collect();
+        if let Some(ahead) = ahead {
+            entries.push(("qwen35.nextn_predict_layers".into(), Value::U32(ahead)));
+            let count = entries.iter_mut().find(|(key, _)| key == "qwen35.block_count").unwrap();
+            count.1 = Value::U32(4 + ahead);
+        }
+        let mut tensors: Vec<_> = file
+            .tensors()
+            .iter()
+            .map(|t| AssembledTensor {
+                name: t.name.clone(),
+                dims: t.dims.clone(),
+                ty: t.ty,
+                bytes: file.shared(t),
+            })
+            .collect();
+        let norm = tensors.iter().find(|t| t.name == "output_norm.weight").unwrap().clone();
+        tensors.push(AssembledTensor { name: format!("blk.{layer}.nextn.enorm.weight"), ..norm });
+        let metadata = Metadata::from_entries("nextn", entries).unwrap();
+        Gguf::assemble("nextn", metadata, tensors).unwrap()
+    };
+    check_file("qwen35", with(4, Some(1)));
+    for (layer, ahead, expected) in [(4, None, "blk.4.nextn"), (5, Some(1), "blk.5.nextn")] {
+        let loaded = Model::load(backend(Run::default()), &Arc::new(with(layer, ahead)), &mut |_, _| {});
+        let refusal = loaded.err().unwrap().to_string();
+        assert!(refusal.contains(expected), "{refusal}");
+    }
 }

@@ -99,3 +99,57 @@ fn a_vocabulary_tokenizes_and_does_not_run() {
     assert!(error.to_string().contains("vocabulary only") && error.is_refusal(), "{error}");
     assert!(Quern::from_file(file, LoadOptions::default(), &mut ()).is_err_and(|error| error.is_refusal()));
 }
+
+/// A folder as Hugging Face has it, with a tokenizer of one letter a token.
+fn folder(name: &str, letters: std::ops::Range<u8>) -> tempfile::TempDir {
+    let folder = tempfile::Builder::new().prefix("tiny-2.5-").tempdir().unwrap();
+    for entry in std::fs::read_dir(tiny(name)).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let vocab: Vec<String> =
+        letters.clone().map(|c| format!("\"{}\": {}", char::from(c), c - b'A')).collect();
+    let end = letters.end - b'A';
+    let tokenizer = format!(
+        r#"{{"added_tokens": [{{"id": {end}, "content": "<|end|>", "special": true, "single_word": false,
+            "lstrip": false, "rstrip": false, "normalized": false}}],
+            "pre_tokenizer": {{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}},
+            "decoder": {{"type": "ByteLevel"}},
+            "model": {{"type": "BPE", "vocab": {{{}}}, "merges": []}}}}"#,
+        vocab.join(", ")
+    );
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("tokenizer.json", &tokenizer);
+    write("generation_config.json", &format!(r#"{{"eos_token_id": [{end}], "temperature": 0.25}}"#));
+    write("chat_template.jinja", "{% for m in messages %}{{ m.content }}<|end|>{% endfor %}");
+    folder
+}
+
+#[test]
+fn a_folder_brings_its_tokenizer_template_and_settings() {
+    let folder = folder("qwen3", b'A'..b'[');
+    let path = folder.path().to_str().unwrap();
+    let loaded = Quern::load(path, LoadOptions::default(), &mut ()).unwrap();
+    assert!(path.ends_with(&loaded.facts().model), "{}", loaded.facts().model);
+    let tokenizer = loaded.tokenizer().unwrap();
+    assert_eq!(tokenizer.special().eos, Some(26));
+    let prompt = loaded.render(&[Message::user("BAD<|end|>")], &RenderOptions::default()).unwrap();
+    let Prompt::Text { segments, add_special } = prompt else { panic!("a template gives text") };
+    let segments: Vec<_> = segments.iter().map(|segment| segment.as_ref()).collect();
+    let ids = tokenizer.encode(&segments, EncodeOptions { add_special });
+    assert_eq!(ids[..3], [1, 0, 3]);
+    assert_eq!(ids.iter().filter(|id| **id == 26).count(), 1, "typed text is never a control token: {ids:?}");
+    let choice = loaded.sampling(&Overrides::default()).unwrap();
+    assert_eq!(choice.resolved.params.temperature, 0.25);
+}
+
+/// R43.
+#[test]
+fn a_tokenizer_larger_than_the_embedding_is_refused() {
+    let folder = folder("qwen3", b'A'..b'A' + 120);
+    let Err(error) = Quern::load(folder.path().to_str().unwrap(), LoadOptions::default(), &mut ()) else {
+        panic!("accepted")
+    };
+    let message = error.to_string();
+    assert!(error.is_refusal() && message.contains("121 tokens, the embedding 109 rows"), "{message}");
+}

@@ -1,18 +1,20 @@
 //! `config.json` and `generation_config.json` as metadata.
 
-use super::{HuggingFace, Place};
+use super::HuggingFace;
 use crate::ModelError;
 use quern_gguf::{Array, AssembledTensor, SharedBytes, TensorType, Value};
 use serde_json::{Map, Value as Json};
+use std::path::PathBuf;
 
 /// A configuration: of the text model, where it has one among others.
 pub(crate) struct Config<'a> {
     fields: &'a Map<String, Json>,
-    place: Place,
+    /// The file, for messages.
+    place: PathBuf,
 }
 
 impl<'a> Config<'a> {
-    pub(super) fn new(json: &'a Json, place: Place) -> Result<Config<'a>, ModelError> {
+    pub(super) fn new(json: &'a Json, place: PathBuf) -> Result<Config<'a>, ModelError> {
         let Some(fields) = json.as_object() else {
             return Err(ModelError::Config { path: place, reason: "is not a JSON object".into() });
         };

@@ -13,7 +13,7 @@ mod tensors;
 use crate::ModelError;
 use crate::families::FAMILIES;
 use quern_gguf::{Gguf, Metadata, Safetensors, Value};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub(crate) use config::{Config, Entries};
 
@@ -127,6 +127,3 @@ fn read(path: &Path) -> Result<Vec<u8>, ModelError> {
     }
     std::fs::read(path).map_err(|e| fault(format!("cannot be read: {e}")))
 }
-
-/// Where a fault lies.
-pub(crate) type Place = PathBuf;
