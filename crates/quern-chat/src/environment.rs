@@ -1,5 +1,6 @@
 //! The Jinja engine, set up the way Hugging Face's transformers sets up Jinja2 for chat templates.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::ZonedDateTime;
@@ -11,7 +12,9 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use crate::ChatError;
 use crate::json::{JsonStyle, to_json};
 use crate::methods;
+use crate::rewrite::rewrite;
 use crate::shield::Twins;
+use crate::values;
 
 /// Steps one render may take; one step also pays for 64 bytes of text. The largest real prompts stay far below.
 pub(crate) const FUEL: u64 = 4_000_000;
@@ -23,8 +26,15 @@ const NAME: &str = "chat template";
 #[error("{0}")]
 struct Raised(String);
 
+/// A template's program.
+#[derive(Debug)]
+pub(crate) struct Program {
+    env: Environment<'static>,
+    changes_messages: bool,
+}
+
 /// Compiles a template's source.
-pub(crate) fn compile(source: &str) -> Result<Environment<'static>, ChatError> {
+pub(crate) fn compile(source: &str) -> Result<Program, ChatError> {
     let mut env = Environment::new();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
     env.set_syntax(syntax.map_err(|e| ChatError::Syntax(describe(&e)))?);
@@ -42,20 +52,22 @@ pub(crate) fn compile(source: &str) -> Result<Environment<'static>, ChatError> {
         sized || value.is_undefined()
     });
     env.add_test("callable", |value: &Value| value.kind() == ValueKind::Plain);
-    env.add_template_owned(NAME, replace_generation_tags(source))
-        .map_err(|e| ChatError::Syntax(describe(&e)))?;
-    Ok(env)
+    env.add_function("namespace", values::namespace);
+    env.add_filter(values::CHECKED, values::checked);
+    let rewritten = rewrite(source, values::CHECKED);
+    env.add_template_owned(NAME, rewritten.source).map_err(|e| ChatError::Syntax(describe(&e)))?;
+    Ok(Program { env, changes_messages: rewritten.changes_messages })
 }
 
 /// Renders with the clock and the twins of one call.
 pub(crate) fn render(
-    env: &Environment<'static>,
-    context: Value,
+    program: &Program,
+    mut context: BTreeMap<&str, Value>,
     now: &ZonedDateTime,
     twins: Option<Arc<Twins>>,
 ) -> Result<String, ChatError> {
     // A clone shares the compiled template; only the registrations below are its own.
-    let mut env = env.clone();
+    let mut env = program.env.clone();
     let now = now.clone();
     env.add_function("strftime_now", move |format: &str| {
         strtime::format(format, &now).map_err(|e| {
@@ -66,7 +78,15 @@ pub(crate) fn render(
     env.add_filter("tojson", move |value: &Value, ensure_ascii: Option<bool>, kwargs: Kwargs| {
         to_json(value, &json_style(ensure_ascii, &kwargs)?, twins.as_deref())
     });
-    env.get_template(NAME).and_then(|template| template.render(context)).map_err(|e| render_error(&e))
+    let rendered = || {
+        if program.changes_messages
+            && let Some(messages) = context.get_mut("messages")
+        {
+            *messages = values::changeable_messages(messages)?;
+        }
+        env.get_template(NAME)?.render(Value::from(context))
+    };
+    rendered().map_err(|e| render_error(&e))
 }
 
 fn json_style(ensure_ascii: Option<bool>, kwargs: &Kwargs) -> Result<JsonStyle, Error> {
@@ -120,44 +140,5 @@ fn describe(error: &Error) -> String {
     match error.line() {
         Some(line) => format!("{what} (line {line})"),
         None => what,
-    }
-}
-
-/// `{% generation %}` only marks text for training. It becomes a plain scope, so white-space control and the lifetime
-/// of variables inside stay as they are.
-fn replace_generation_tags(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(at) = rest.find("{%") {
-        let (before, tag) = rest.split_at(at + 2);
-        out.push_str(before);
-        rest = tag;
-        let inner = tag.trim_start_matches(['-', '+']);
-        let word = inner.trim_start();
-        let (name, scope) = match word {
-            w if w.starts_with("generation") => ("generation", "with"),
-            w if w.starts_with("endgeneration") => ("endgeneration", "endwith"),
-            _ => continue,
-        };
-        let after = &word[name.len()..];
-        if after.trim_start().trim_start_matches(['-', '+']).starts_with("%}") {
-            out.push_str(&tag[..tag.len() - word.len()]);
-            out.push_str(scope);
-            rest = after;
-        }
-    }
-    out + rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn generation_tags_become_scopes() {
-        assert_eq!(
-            replace_generation_tags("a{%- generation -%}b{% endgeneration %}{% if x %}{% generation_x %}"),
-            "a{%- with -%}b{% endwith %}{% if x %}{% generation_x %}"
-        );
     }
 }

@@ -16,9 +16,11 @@ mod fallback;
 mod json;
 mod message;
 mod methods;
+mod rewrite;
 mod shield;
 mod spellings;
 mod template;
+mod values;
 
 pub use error::ChatError;
 pub use fallback::{FALLBACKS, Fallback};

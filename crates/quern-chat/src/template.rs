@@ -1,16 +1,15 @@
 //! A compiled chat template and how it is rendered.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use jiff::ZonedDateTime;
 use minijinja::value::{Serde, Value as JinjaValue};
-use minijinja::{Environment, context};
 use quern_gguf::Metadata;
 use quern_tokenizer::OwnedSegment;
 use serde_json::{Map, Value};
 
-use crate::environment::{compile, render};
+use crate::environment::{Program, compile, render};
 use crate::message::Arguments;
 use crate::shield::{Inputs, Shield, Shielding};
 use crate::spellings::Spellings;
@@ -70,7 +69,7 @@ impl Default for RenderOptions {
 pub struct ChatTemplate {
     source: String,
     origin: TemplateOrigin,
-    env: Environment<'static>,
+    program: Program,
     tokens: TemplateTokens,
     spellings: Spellings,
     marks: Spellings,
@@ -128,7 +127,7 @@ impl ChatTemplate {
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
         Ok(ChatTemplate {
             origin,
-            env: compile(source)?,
+            program: compile(source)?,
             tokens: tokens.clone(),
             marks: Spellings::new(tested_spellings(source, &spellings)),
             words: source.split(|c| !is_word(c)).map(String::from).collect(),
@@ -179,7 +178,7 @@ impl ChatTemplate {
         inputs: &Inputs,
         options: &RenderOptions,
     ) -> Result<Vec<OwnedSegment>, ChatError> {
-        let meant = || render(&self.env, self.context(inputs, options), &options.now, None);
+        let meant = || render(&self.program, self.context(inputs, options), &options.now, None);
         let shield = Shield::new(&self.spellings, &self.marks, &self.words, &self.source, inputs)?;
         let attempts = [Shielding::Full, Shielding::Borders, Shielding::EdgesTagged];
         let shielded = attempts.map(|shielding| shield.apply(inputs, shielding));
@@ -191,7 +190,8 @@ impl ChatTemplate {
         let twins = Arc::new(shield.into_twins());
         let mut borders = None;
         for (shielding, (inputs, _)) in attempts.iter().zip(&shielded) {
-            let text = render(&self.env, self.context(inputs, options), &options.now, Some(twins.clone()));
+            let text =
+                render(&self.program, self.context(inputs, options), &options.now, Some(twins.clone()));
             if text.as_ref().is_ok_and(|text| twins.restore(text) == meant) {
                 return Ok(twins.split(&self.spellings, &text?));
             }
@@ -206,21 +206,19 @@ impl ChatTemplate {
         }
     }
 
-    fn context(&self, inputs: &Inputs, options: &RenderOptions) -> JinjaValue {
-        let mut pairs = vec![
+    fn context<'a>(&self, inputs: &'a Inputs, options: &RenderOptions) -> BTreeMap<&'a str, JinjaValue> {
+        let fixed = [
             ("messages", JinjaValue::from(Serde(&inputs.messages))),
             ("tools", JinjaValue::from(Serde(&inputs.tools))),
             ("documents", JinjaValue::from(())),
             ("add_generation_prompt", JinjaValue::from(options.add_generation_prompt)),
         ];
-        pairs.extend(self.tokens.bos.as_deref().map(|bos| ("bos_token", JinjaValue::from(bos))));
-        pairs.extend(self.tokens.eos.as_deref().map(|eos| ("eos_token", JinjaValue::from(eos))));
+        let tokens = [("bos_token", &self.tokens.bos), ("eos_token", &self.tokens.eos)];
+        let tokens = tokens.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?.into())));
         let kwargs =
             inputs.kwargs.iter().map(|(name, value)| (name.as_str(), JinjaValue::from(Serde(value))));
         // Further variables may replace the token spellings, as in transformers, but not the conversation.
-        let fixed = ["messages", "tools", "documents", "add_generation_prompt"];
-        let kwargs: Vec<_> = kwargs.filter(|(name, _)| !fixed.contains(name)).collect();
-        context! { ..JinjaValue::from_pairs(kwargs), ..JinjaValue::from_pairs(pairs) }
+        tokens.chain(kwargs).chain(fixed).collect()
     }
 }
 

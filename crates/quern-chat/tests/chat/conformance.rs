@@ -14,6 +14,10 @@ const GENERATOR: &str = "writes a lazy sequence as JSON: Python refuses, here it
 const MARKUP: &str =
     "joins text to a `safe` string, which makes Jinja2 escape the rest as HTML: here nothing is HTML";
 
+/// Templates that change a list, which the sandbox of transformers refuses: here they do. The golden outcome is that of
+/// Jinja2's plain sandbox.
+const CHANGES_A_LIST: [&str; 2] = ["Kimi-K2-Instruct", "Kimi-K2-Thinking"];
+
 /// What does not come out as in transformers: the template, whether in the cases with tools or in those without, and why.
 const DIFFERENCES: [(&str, bool, &str); 5] = [
     ("CohereForAI-c4ai-command-r-plus-tool_use", false, NONE_IS_EMPTY),
@@ -45,7 +49,7 @@ fn prompts_are_those_of_transformers() {
         serde_json::from_str(include_str!("../golden/transformers.json")).expect("valid JSON");
     let tokens = TemplateTokens { bos: Some("<s>".into()), eos: Some("</s>".into()) };
     let control = ["<s>", "</s>", "<|im_start|>", "<|im_end|>", "<start_of_turn>", "<|eot_id|>"];
-    let (mut compared, mut failures) = (0, Vec::new());
+    let (mut compared, mut changed, mut failures) = (0, 0, Vec::new());
     for (name, expected) in golden["templates"].as_object().expect("templates") {
         let source = if name.ends_with("(model file)") {
             support::smollm2_template()
@@ -60,6 +64,10 @@ fn prompts_are_those_of_transformers() {
             let with_tools = case["tools"].as_bool().unwrap_or(false);
             let known = DIFFERENCES.iter().find(|d| d.0 == name && d.1 == with_tools);
             let (messages, options) = support::conversation(&cases, case);
+            if expected[case_name]["error"] == "SecurityError" {
+                assert!(CHANGES_A_LIST.contains(&name.as_str()), "{name}");
+                changed += 1;
+            }
             let found = match &template {
                 Ok(template) => difference(&expected[case_name], &template.render(&messages, &options)),
                 Err(error) => Some(format!("does not compile: {error}")),
@@ -74,5 +82,5 @@ fn prompts_are_those_of_transformers() {
         }
     }
     assert!(failures.is_empty(), "{} of {compared} differ:\n{}", failures.len(), failures.join("\n---\n"));
-    assert_eq!(compared, 71 * 19);
+    assert_eq!((compared, changed), (71 * 19, 4));
 }

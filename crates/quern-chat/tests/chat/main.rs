@@ -1,5 +1,6 @@
 //! Public behaviour of quern-chat, by topic.
 
+mod changing;
 mod choosing;
 mod conformance;
 mod support;
