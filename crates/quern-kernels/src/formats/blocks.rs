@@ -257,11 +257,15 @@ fn put_field(plane: &mut [u8], width: usize, row: usize, k: usize, bits: u8) {
 /// The float scales of a part's halves, with what belongs to them: all but 16-wide integer scales.
 #[inline(always)]
 fn load_d<B: Blocks, I: Isa>(isa: I, scales: &[u8], part: usize) -> [I::F; 2] {
-    [0, 1].map(|half| {
-        let d = load_float::<B, I>(isa, &scales[Packed::<B>::d_at(part, half)..]);
-        let d = if B::FACTOR == 1.0 { d } else { isa.mul(d, isa.splat(B::FACTOR)) };
-        if B::SUBS == 1 { isa.mul(d, isa.to_f32(load_sub::<B, I>(isa, scales, part, 0))) } else { d }
-    })
+    let first = load_half_d::<B, I>(isa, scales, part, 0);
+    [first, if B::HALF_FLOATS { load_half_d::<B, I>(isa, scales, part, 1) } else { first }]
+}
+
+#[inline(always)]
+fn load_half_d<B: Blocks, I: Isa>(isa: I, scales: &[u8], part: usize, half: usize) -> I::F {
+    let d = load_float::<B, I>(isa, &scales[Packed::<B>::d_at(part, half)..]);
+    let d = if B::FACTOR == 1.0 { d } else { isa.mul(d, isa.splat(B::FACTOR)) };
+    if B::SUBS == 1 { isa.mul(d, isa.to_f32(load_sub::<B, I>(isa, scales, part, 0))) } else { d }
 }
 
 #[inline(always)]

@@ -1,4 +1,8 @@
 //! AVX2 + FMA + F16C: a sixteen-lane vector is two 256-bit registers, lanes 0..8 and 8..16.
+//!
+//! An intrinsic that is not inlined costs several times its work, and it is not where a function of the standard library
+//! that takes a closure stands between it and the kernel (`array::map` and `array::from_fn` do): kernels loop instead.
+//! tests/inlining.rs looks for such calls.
 
 use super::{Isa, Kernel};
 use std::arch::x86_64::*;
@@ -343,7 +347,13 @@ impl Isa for Avx2 {
     fn scales_i8(self, p: &[u8; 16]) -> Self::S {
         // Each scale as i32, then copied into the upper sixteen bits, which are all ones where it is negative.
         // SAFETY: `self` proves the features.
-        unsafe { self.load_i8(p).map(|v| _mm256_blend_epi16::<0b1010_1010>(v, _mm256_slli_epi32::<16>(v))) }
+        unsafe {
+            let [low, high] = self.load_i8(p);
+            [
+                _mm256_blend_epi16::<0b1010_1010>(low, _mm256_slli_epi32::<16>(low)),
+                _mm256_blend_epi16::<0b1010_1010>(high, _mm256_slli_epi32::<16>(high)),
+            ]
+        }
     }
     #[inline(always)]
     fn mul_scales(self, a: Self::S, b: Self::S) -> Self::S {
