@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
+use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
 use crate::{HubError, Progress};
@@ -20,24 +21,58 @@ pub(crate) struct Expected<'a> {
     pub(crate) name: &'a str,
     /// Its size.
     pub(crate) bytes: u64,
-    /// The sha256 of its contents, in lower-case hexadecimal.
-    pub(crate) sha256: &'a str,
+    /// What its contents hash to.
+    pub(crate) hash: Hash<'a>,
+}
+
+/// How contents are hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum HashKind {
+    /// The sha256 of the contents.
+    Sha256,
+    /// The name that git gives to a file of these contents: the sha1 of `blob SIZE`, a zero byte and the contents. It
+    /// says that a file arrived whole; it is no proof against someone who makes two files of one name.
+    GitBlob,
+}
+
+impl HashKind {
+    fn name(self) -> &'static str {
+        match self {
+            HashKind::Sha256 => "sha256",
+            HashKind::GitBlob => "git blob id",
+        }
+    }
+}
+
+/// A hash of a file's contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hash<'a> {
+    pub(crate) kind: HashKind,
+    /// In lower-case hexadecimal.
+    pub(crate) hex: &'a str,
+}
+
+impl<'a> Hash<'a> {
+    pub(crate) fn sha256(hex: &'a str) -> Hash<'a> {
+        Hash { kind: HashKind::Sha256, hex }
+    }
 }
 
 /// What a file was like when its hash was last computed. While size and time of change are the same, so is the hash.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Marker {
-    sha256: String,
+    hash: String,
     bytes: u64,
     modified_ns: u64,
 }
 
 impl Marker {
-    fn of(file: &Path, sha256: &str) -> io::Result<Marker> {
+    fn of(file: &Path, hash: Hash<'_>) -> io::Result<Marker> {
         let metadata = fs::metadata(file)?;
         let modified = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
         let modified_ns = u64::try_from(modified.as_nanos()).unwrap_or(u64::MAX);
-        Ok(Marker { sha256: sha256.into(), bytes: metadata.len(), modified_ns })
+        Ok(Marker { hash: hash.hex.into(), bytes: metadata.len(), modified_ns })
     }
 }
 
@@ -70,13 +105,13 @@ pub(crate) fn check(
     }
     let recorded =
         fs::read(marker_path(file)).ok().and_then(|text| serde_json::from_slice::<Marker>(&text).ok());
-    let current = Marker::of(file, expected.sha256).map_err(|e| HubError::io("read", file, e))?;
+    let current = Marker::of(file, expected.hash).map_err(|e| HubError::io("read", file, e))?;
     if recorded.is_some_and(|recorded| recorded == current) {
         return Ok(State::Good);
     }
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
     progress.start(&format!("checking {name}"), Some(expected.bytes));
-    let read = hash_file(file, progress);
+    let read = hash_file(file, expected, progress);
     progress.finish();
     if read.map_err(|e| HubError::io("read", file, e))?.mismatch(expected).is_some() {
         return Ok(State::Changed);
@@ -105,7 +140,7 @@ fn sync_folder_of(file: &Path) {
 fn write_marker(file: &Path, expected: &Expected<'_>) -> Result<(), HubError> {
     let path = marker_path(file);
     let write = || {
-        let marker = Marker::of(file, expected.sha256)?;
+        let marker = Marker::of(file, expected.hash)?;
         // Readers take a marker that does not parse as none, so a torn write costs a hash at worst.
         fs::write(&path, serde_json::to_vec(&marker)?)
     };
@@ -115,25 +150,44 @@ fn write_marker(file: &Path, expected: &Expected<'_>) -> Result<(), HubError> {
 /// What went through a [`Hasher`].
 #[derive(Debug)]
 pub(crate) struct Copied {
-    pub(crate) bytes: u64,
-    pub(crate) sha256: String,
+    bytes: u64,
+    hex: String,
 }
 
-/// Reads a whole file for its hash.
-pub(crate) fn hash_file(path: &Path, progress: &mut dyn Progress) -> io::Result<Copied> {
-    let mut hasher = Hasher::default();
+/// Reads a whole file for the hash that is expected of it.
+pub(crate) fn hash_file(
+    path: &Path,
+    expected: &Expected<'_>,
+    progress: &mut dyn Progress,
+) -> io::Result<Copied> {
+    let mut hasher = Hasher::new(expected);
     hasher.copy(&mut File::open(path)?, &mut io::sink(), u64::MAX, progress)?;
     Ok(hasher.finish())
 }
 
 /// A hash over several copies in a row.
-#[derive(Default)]
 pub(crate) struct Hasher {
-    state: Sha256,
+    state: HashState,
     bytes: u64,
 }
 
+enum HashState {
+    Sha256(Sha256),
+    GitBlob(Sha1),
+}
+
 impl Hasher {
+    /// The hash that tells whether this is the file.
+    pub(crate) fn new(expected: &Expected<'_>) -> Hasher {
+        let state = match expected.hash.kind {
+            HashKind::Sha256 => HashState::Sha256(Sha256::new()),
+            HashKind::GitBlob => {
+                HashState::GitBlob(Sha1::new_with_prefix(format!("blob {}\0", expected.bytes)))
+            }
+        };
+        Hasher { state, bytes: 0 }
+    }
+
     /// Copies until the end of `from`; refuses more than `limit` bytes in all.
     pub(crate) fn copy(
         &mut self,
@@ -154,15 +208,22 @@ impl Hasher {
             if self.bytes > limit {
                 return Err(io::Error::other(format!("more than the expected {limit} bytes")));
             }
-            self.state.update(&chunk[..n]);
+            match &mut self.state {
+                HashState::Sha256(state) => state.update(&chunk[..n]),
+                HashState::GitBlob(state) => state.update(&chunk[..n]),
+            }
             to.write_all(&chunk[..n])?;
             progress.advance(n as u64);
         }
     }
 
     pub(crate) fn finish(self) -> Copied {
-        let sha256 = self.state.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Copied { bytes: self.bytes, sha256 }
+        let hex = |digest: &[u8]| digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = match self.state {
+            HashState::Sha256(state) => hex(&state.finalize()),
+            HashState::GitBlob(state) => hex(&state.finalize()),
+        };
+        Copied { bytes: self.bytes, hex }
     }
 }
 
@@ -172,7 +233,7 @@ impl Copied {
         if self.bytes != expected.bytes {
             return Some(format!("the file has {} bytes instead of {}", self.bytes, expected.bytes));
         }
-        (self.sha256 != expected.sha256)
-            .then(|| format!("the file has sha256 {} instead of {}", self.sha256, expected.sha256))
+        let Hash { kind, hex } = expected.hash;
+        (self.hex != hex).then(|| format!("the file has {} {} instead of {hex}", kind.name(), self.hex))
     }
 }

@@ -1,6 +1,6 @@
 //! The built-in short names, as data.
 
-use crate::cache::Expected;
+use crate::cache::{Expected, Hash};
 
 /// A model that can be asked for by name.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ pub struct ShortName {
 
 impl ShortName {
     pub(crate) fn expected(&self) -> Expected<'_> {
-        Expected { name: self.name, bytes: self.bytes, sha256: self.sha256 }
+        Expected { name: self.name, bytes: self.bytes, hash: Hash::sha256(self.sha256) }
     }
 }
 

@@ -54,15 +54,16 @@ pub enum HubError {
         /// What is wrong with it.
         why: String,
     },
-    /// A repository without a file that could be run.
+    /// A repository without a model that could be run.
     #[error(
-        "`{reference}`: the repository holds {holds}; look for its GGUF version, often under a name that ends in -GGUF"
+        "`{reference}`: the repository holds {holds}; or look for its GGUF version, often under a name that ends in \
+         -GGUF"
     )]
-    NotGguf {
+    NoModel {
         /// What was asked for.
         reference: String,
         /// What there is instead.
-        holds: &'static str,
+        holds: String,
     },
     /// A repository where no file, or more than one, is meant.
     #[error("`{reference}`: {what}; pick one with hf:{repo}:QUANT or hf:{repo}:FILE out of: {files}")]
@@ -78,7 +79,7 @@ pub enum HubError {
     },
     /// A file whose hash the server does not say.
     #[error(
-        "`{reference}`: the server gives no sha256 for {file}, so it cannot be checked; download it and give its path"
+        "`{reference}`: the server gives no hash for {file}, so it cannot be checked; download it and give its path"
     )]
     NoHash {
         /// What was asked for.

@@ -12,8 +12,8 @@ use hf_hub::{Cache, Repo, RepoType};
 use serde::Deserialize;
 
 use crate::Progress;
-use crate::cache::{Expected, hash_file};
-use crate::choice::RepoFile;
+use crate::cache::{Expected, HashKind, hash_file};
+use crate::choice::{RepoFile, RepoHash};
 use crate::error::Attempt;
 use crate::fetch::remove_folder;
 
@@ -102,9 +102,12 @@ struct Info {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Sibling {
     rfilename: String,
     size: Option<u64>,
+    /// Of the file, or of the pointer that stands for a large one.
+    blob_id: Option<String>,
     lfs: Option<Lfs>,
 }
 
@@ -144,7 +147,12 @@ impl Server<'_> {
         let file = |sibling: Sibling| RepoFile {
             path: sibling.rfilename,
             bytes: sibling.lfs.as_ref().map_or(sibling.size.unwrap_or(0), |lfs| lfs.size),
-            sha256: sibling.lfs.map(|lfs| lfs.sha256.to_ascii_lowercase()).filter(|hash| is_sha256(hash)),
+            hash: match sibling.lfs {
+                Some(lfs) => is_sha256(&lfs.sha256).then(|| RepoHash::new(HashKind::Sha256, &lfs.sha256)),
+                None => {
+                    sibling.blob_id.filter(|id| is_sha1(id)).map(|id| RepoHash::new(HashKind::GitBlob, &id))
+                }
+            },
         };
         Ok(Listing {
             commit: info.sha,
@@ -161,7 +169,15 @@ fn is_plain(name: &str) -> bool {
 }
 
 fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
+    is_hash(text, 64)
+}
+
+fn is_sha1(text: &str) -> bool {
+    is_hash(text, 40)
+}
+
+fn is_hash(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 impl Request<'_> {
@@ -225,9 +241,10 @@ impl Request<'_> {
             }
         }
         // The name of a large file is its sha256.
-        if is_sha256(metadata.etag()) && !metadata.etag().eq_ignore_ascii_case(self.expected.sha256) {
-            let (etag, expected) = (metadata.etag(), self.expected.sha256);
-            return Err(format!("the server's file has sha256 {etag} instead of {expected}"));
+        let (etag, expected) = (metadata.etag(), self.expected.hash);
+        let comparable = expected.kind == HashKind::Sha256 && is_sha256(etag);
+        if comparable && !etag.eq_ignore_ascii_case(expected.hex) {
+            return Err(format!("the server's file has sha256 {etag} instead of {}", expected.hex));
         }
         Ok(())
     }
@@ -243,7 +260,7 @@ impl Request<'_> {
 
     fn verify(&self, file: &Path, progress: &mut dyn Progress) -> Result<(), String> {
         progress.start(&format!("checking {}", self.expected.name), Some(self.expected.bytes));
-        let read = hash_file(file, progress);
+        let read = hash_file(file, &self.expected, progress);
         progress.finish();
         let copied = read.map_err(|e| format!("cannot read {}: {e}", file.display()))?;
         copied.mismatch(&self.expected).map_or(Ok(()), Err)

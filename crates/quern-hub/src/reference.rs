@@ -62,6 +62,11 @@ impl Reference {
         format!("{}/{}", self.owner, self.name)
     }
 
+    /// Whether the folder is picked where there are GGUF files too.
+    pub(crate) fn picks_folder(&self) -> bool {
+        self.pick.as_deref().is_some_and(|pick| pick.eq_ignore_ascii_case("safetensors"))
+    }
+
     /// Whether a file is picked by its own name.
     pub(crate) fn picks_file(&self) -> bool {
         self.pick.as_deref().is_some_and(is_gguf)

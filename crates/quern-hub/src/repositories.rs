@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{self, Expected, State};
-use crate::choice::{RepoFile, choose};
+use crate::choice::{CONFIG, RepoFile, RepoHash, choose};
 use crate::fetch::{cached, create_folder};
 use crate::hugging_face::{Failure, Request, Server};
 use crate::reference::{Reference, is_safe_path};
 use crate::{Hub, HubError, Progress, ResolvedModel, Token};
 
 /// The version of a record; one of another version counts as none.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Where addresses for people begin.
 const PAGES: &str = "https://huggingface.co";
@@ -37,12 +37,12 @@ pub(crate) struct Record {
 pub(crate) struct RecordedFile {
     pub(crate) path: String,
     pub(crate) bytes: u64,
-    pub(crate) sha256: String,
+    pub(crate) hash: RepoHash,
 }
 
 impl RecordedFile {
     fn expected(&self) -> Expected<'_> {
-        Expected { name: &self.path, bytes: self.bytes, sha256: &self.sha256 }
+        Expected { name: &self.path, bytes: self.bytes, hash: self.hash.as_ref() }
     }
 }
 
@@ -87,7 +87,7 @@ impl Hub {
         Ok(repo.join(record_name(reference)))
     }
 
-    /// The first file of the model that a reference means; its parts lie beside it.
+    /// The first file of the model that a reference means, its parts beside it; or its folder.
     pub(crate) fn repository(
         &self,
         reference: &Reference,
@@ -109,6 +109,10 @@ impl Hub {
             }
         };
         let path = record.paths(&repo).swap_remove(0);
+        if path.ends_with(CONFIG) {
+            let folder = path.parent().unwrap_or(&path).to_owned();
+            return Ok(ResolvedModel { path: folder, name: reference.name.clone(), system: None });
+        }
         let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(ResolvedModel { path, name, system: None })
     }
@@ -125,8 +129,8 @@ impl Hub {
         let listing =
             server.list(&name, &reference.revision).map_err(|failure| explain(reference, false, failure))?;
         let files = choose(reference, &listing.files)?;
-        let files = files.into_iter().map(|RepoFile { path, bytes, sha256 }| match sha256 {
-            Some(sha256) => Ok(RecordedFile { path, bytes, sha256 }),
+        let files = files.into_iter().map(|RepoFile { path, bytes, hash }| match hash {
+            Some(hash) => Ok(RecordedFile { path, bytes, hash }),
             None => Err(HubError::NoHash { reference: reference.to_string(), file: path }),
         });
         let files = files.collect::<Result<Vec<_>, _>>()?;
@@ -134,7 +138,7 @@ impl Hub {
             Record { version: VERSION, reference: reference.to_string(), commit: listing.commit, files };
         for (file, path) in record.files.iter().zip(record.paths(repo)) {
             // The same place at every try: that is what a broken download goes on from.
-            let scratch = self.dir()?.join("partial").join("hf").join(&file.sha256);
+            let scratch = self.dir()?.join("partial").join("hf").join(&file.hash.hex);
             cached(&path, &file.expected(), &scratch, progress, &mut |scratch, progress| {
                 let request = Request {
                     expected: file.expected(),

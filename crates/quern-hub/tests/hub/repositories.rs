@@ -23,6 +23,8 @@ struct Manners {
     refuses_files: Option<&'static str>,
     breaks_at: Option<usize>,
     sha256: Option<&'static str>,
+    /// Files that git itself keeps, and their names there.
+    small: BTreeMap<&'static str, &'static str>,
     etag: &'static str,
     asked: Vec<Asked>,
 }
@@ -38,6 +40,7 @@ fn start() -> (String, Shared) {
         refuses_files: None,
         breaks_at: None,
         sha256: Some(SHA256),
+        small: BTreeMap::new(),
         etag: SHA256,
         asked: Vec::new(),
     }));
@@ -62,7 +65,8 @@ fn answer(asked: &Asked, manners: &mut Manners) -> Reply {
     let Some(file) = path.and_then(|path| manners.files.get(path)) else {
         return Reply::status("404 Not Found");
     };
-    let head = format!("\"{}\"", manners.etag);
+    let etag = path.and_then(|path| manners.small.get(path)).unwrap_or(&manners.etag);
+    let head = format!("\"{etag}\"");
     let mut reply = Reply::part(asked, file, &head, COMMIT);
     if reply.body.len() > 1 {
         reply.body.truncate(manners.breaks_at.take().unwrap_or(reply.body.len()));
@@ -72,8 +76,11 @@ fn answer(asked: &Asked, manners: &mut Manners) -> Reply {
 
 fn listing(manners: &Manners) -> Value {
     let sibling = |(name, bytes): (&&str, &Vec<u8>)| {
-        let mut sibling = json!({ "blobId": "cd1c6d8bde5006076655711a49feae66f07d707e", "rfilename": name, "size": bytes.len() });
-        if let Some(sha256) = manners.sha256 {
+        let mut sibling = json!({ "rfilename": name, "size": bytes.len() });
+        if let Some(blob) = manners.small.get(name) {
+            sibling["blobId"] = json!(blob);
+        } else if let Some(sha256) = manners.sha256 {
+            sibling["blobId"] = json!("cd1c6d8bde5006076655711a49feae66f07d707e");
             sibling["lfs"] = json!({ "pointerSize": 127, "sha256": sha256, "size": bytes.len() });
         }
         sibling
@@ -172,6 +179,40 @@ fn a_broken_download_goes_on_where_it_stopped() {
         asked.iter().filter(|asked| asked.path.ends_with(".gguf") && asked.range.1.is_none()).collect();
     assert_eq!(starts.iter().map(|asked| asked.range.0).collect::<Vec<_>>(), [0, 10_000]);
     assert!(!files(dir.path()).iter().any(|file| file.starts_with("partial/")));
+}
+
+/// Small files have no sha256 in a listing: git's own name for them, as `git hash-object` prints it, tells that they
+/// arrived whole.
+#[test]
+fn a_folder_is_fetched_with_what_it_needs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (endpoint, manners) = start();
+    let config = ("config.json", "{\"model_type\": \"llama\"}\n", "9eddb62b076f586b2186445e7872e5a05f0dfe06");
+    let tokenizer = ("tokenizer.json", "{}\n", "0967ef424bce6791893e9a57bb952f80fd536e93");
+    let mut set = manners.lock().unwrap();
+    set.files = [("model.safetensors", model()), ("README.md", model())].into();
+    for (name, text, blob) in [config, tokenizer] {
+        set.files.insert(name, text.into());
+        set.small.insert(name, blob);
+    }
+    drop(set);
+    let found = hub(dir.path(), &endpoint).resolve("hf:someone/Model-GGUF", &mut ()).unwrap();
+    assert_eq!(found.path, dir.path().join(format!("models/hf/someone/Model-GGUF/{COMMIT}")));
+    assert_eq!(found.name, "Model-GGUF");
+    let held = files(&found.path);
+    let held: Vec<_> = held.iter().filter(|name| !name.ends_with(".verified")).collect();
+    assert_eq!(held, ["config.json", "model.safetensors", "tokenizer.json"]);
+    let again = hub(dir.path(), NOWHERE).resolve("hf:someone/Model-GGUF", &mut ()).unwrap();
+    assert_eq!(again.path, found.path);
+    let hub = hub(dir.path(), &endpoint);
+    let cached = hub.cached().unwrap();
+    assert_eq!((cached.len(), cached[0].files.len()), (1, 3));
+    assert!(hub.remove("hf:someone/Model-GGUF").unwrap() > Some(BYTES));
+    assert_eq!(files(dir.path()), Vec::<String>::new());
+    // A small file that is not the one of the commit.
+    manners.lock().unwrap().files.insert("tokenizer.json", "{ }".into());
+    let error = hub.resolve("hf:someone/Model-GGUF", &mut ()).unwrap_err();
+    assert!(error.to_string().contains("git blob id"), "{error}");
 }
 
 /// The hash of the listing decides, whatever the file's own answer says.
