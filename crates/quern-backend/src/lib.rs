@@ -66,10 +66,12 @@ pub enum WeightUse {
     Tied,
 }
 
-/// One product of a set that shares its input: `out = x W^T (+ bias)`.
+/// One product of a set that shares its input: `out = x W^T (* scale) (+ bias)`.
 pub struct Product<'a, B: Backend> {
     /// [n_rows, n_cols]
     pub weight: &'a B::Weight,
+    /// Multiplies each finished sum.
+    pub scale: Option<f32>,
     /// [n_rows], added to each finished output.
     pub bias: Option<&'a B::Buf>,
     /// [rows, n_rows]

@@ -213,7 +213,7 @@ impl Backend for CpuBackend {
             forms = Forms { quantized: forms.quantized | form.quantized, float: forms.float | form.float };
             packed.push(quern_kernels::linear::Product {
                 weight,
-                scale: None,
+                scale: product.scale,
                 bias: product.bias.map(|b| &b.0[..weight.n_rows()]),
                 out: &mut product.out.0[..rows * weight.n_rows()],
             });

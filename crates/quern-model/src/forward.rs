@@ -321,8 +321,10 @@ impl<B: Backend> Model<B> {
         }
         backend.gather(&mut ws.block, &ws.x, &wanted, spec.hidden);
         let norm = NormShape { weight: &self.output_norm, rows: wanted.len(), eps: spec.norm_eps };
-        let weight = self.head.as_ref().unwrap_or(&self.embedding);
-        let mut product = [Product { weight, bias: None, out: &mut ws.logits }];
+        let mut product = [match &self.head {
+            Some(head) => head.product(&mut ws.logits),
+            None => Product { weight: &self.embedding, scale: None, bias: None, out: &mut ws.logits },
+        }];
         backend.norm_linear(&mut ws.normed, &ws.block, norm, &mut product)?;
         if let Some(cap) = spec.final_softcap {
             backend.softcap(&mut ws.logits, cap, n);
@@ -333,6 +335,6 @@ impl<B: Backend> Model<B> {
 
 impl<B: Backend> Linear<B> {
     pub(crate) fn product<'a>(&'a self, out: &'a mut B::Buf) -> Product<'a, B> {
-        Product { weight: &self.weight, bias: self.bias.as_ref(), out }
+        Product { weight: &self.weight, scale: self.scale, bias: self.bias.as_ref(), out }
     }
 }

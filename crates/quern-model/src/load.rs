@@ -15,7 +15,7 @@ pub struct Model<B: Backend> {
     pub(crate) spec: ModelSpec,
     pub(crate) embedding: B::Weight,
     /// None: the embedding.
-    pub(crate) head: Option<B::Weight>,
+    pub(crate) head: Option<Linear<B>>,
     pub(crate) output_norm: B::Buf,
     pub(crate) ropes: Vec<RopeAngles>,
     pub(crate) layers: Vec<Layer<B>>,
@@ -54,16 +54,18 @@ pub(crate) struct Dense<B: Backend> {
     pub(crate) down: Linear<B>,
 }
 
-/// `x W^T + bias`
+/// `x W^T * scale + bias`
 pub(crate) struct Linear<B: Backend> {
     pub(crate) weight: B::Weight,
+    /// Of the whole tensor, where the file has one: NVFP4 brings the second of its scales so.
+    pub(crate) scale: Option<f32>,
     pub(crate) bias: Option<B::Buf>,
 }
 
 /// The embedding.
 const EMBEDDING: &str = "token_embd.weight";
 /// The head, where it is not the embedding.
-const HEAD: &str = "output.weight";
+const HEAD: &str = "output";
 /// The last norm.
 const OUTPUT_NORM: &str = "output_norm.weight";
 /// Frequency factors of the rotary embedding, which the family has read.
@@ -169,7 +171,8 @@ impl<B: Backend> Binder<'_, B> {
         n_rows: usize,
         n_cols: usize,
     ) -> Result<[Linear<B>; 2], ModelError> {
-        let info = self.find_matrix(name, 2 * n_rows, n_cols)?;
+        let info = self.find_matrix(&format!("{name}.weight"), 2 * n_rows, n_cols)?;
+        let scale = self.scale(name)?;
         let bytes = self.file.data(&info);
         let part_bytes = bytes.len() / (2 * n_rows) * part;
         let weight = |half: usize| {
@@ -177,7 +180,7 @@ impl<B: Backend> Binder<'_, B> {
             let data = Arc::new(OwnedTensor(rows.collect()));
             let tensor = Tensor { name: info.name.clone(), ty: info.ty, n_rows, n_cols, data };
             let weight = self.backend.weight(&tensor, WeightUse::Linear)?;
-            Ok::<_, ModelError>(Linear { weight, bias: None })
+            Ok::<_, ModelError>(Linear { weight, scale, bias: None })
         };
         Ok([weight(0)?, weight(1)?])
     }
@@ -215,7 +218,25 @@ impl<B: Backend> Binder<'_, B> {
         self.vector(name, len)
     }
 
-    /// `NAME.weight`, and `NAME.bias` where the spec has one.
+    /// `NAME.scale`, where the file has it. `NAME.input_scale` beside it is for devices that compute with four-bit
+    /// activations: it changes no weight.
+    fn scale(&mut self, name: &str) -> Result<Option<f32>, ModelError> {
+        let mut single = |part: &str| {
+            let name = format!("{name}.{part}");
+            if self.file.tensor(&name).is_none() {
+                return Ok(None);
+            }
+            let info = self.find(&name)?;
+            match vector(self.file, &info)?[..] {
+                [scale] if scale.is_finite() => Ok(Some(scale)),
+                _ => Err(shape_error(&info, &[1])),
+            }
+        };
+        single("input_scale")?;
+        single("scale")
+    }
+
+    /// `NAME.weight` with its scale, and `NAME.bias` where the spec has one.
     pub(crate) fn linear(
         &mut self,
         name: &str,
@@ -224,8 +245,9 @@ impl<B: Backend> Binder<'_, B> {
         bias: bool,
     ) -> Result<Linear<B>, ModelError> {
         let weight = self.matrix(&format!("{name}.weight"), n_rows, n_cols, WeightUse::Linear)?;
+        let scale = self.scale(name)?;
         let bias = bias.then(|| self.vector(&format!("{name}.bias"), n_rows)).transpose()?;
-        Ok(Linear { weight, bias })
+        Ok(Linear { weight, scale, bias })
     }
 
     fn layer(&mut self, l: usize, spec: &LayerSpec, hidden: usize) -> Result<Layer<B>, ModelError> {
@@ -264,7 +286,7 @@ impl<B: Backend> Binder<'_, B> {
         let mut norm = |part: &str| a.qk_norm.then(|| self.vector(&name(part), a.head_dim)).transpose();
         let (q_norm, k_norm) = (norm("attn_q_norm.weight")?, norm("attn_k_norm.weight")?);
         let (query, gate) = if a.output_gate {
-            let [query, gate] = self.interleaved(&name("attn_q.weight"), a.head_dim, q, hidden)?;
+            let [query, gate] = self.interleaved(&name("attn_q"), a.head_dim, q, hidden)?;
             (query, Some(gate))
         } else {
             (self.linear(&name("attn_q"), q, hidden, a.qkv_bias)?, None)
@@ -345,7 +367,7 @@ impl<B: Backend> Model<B> {
         let embedding = binder.matrix(EMBEDDING, spec.n_vocab, spec.hidden, uses)?;
         let head = match spec.tied_head {
             true => None,
-            false => Some(binder.matrix(HEAD, spec.n_vocab, spec.hidden, WeightUse::Linear)?),
+            false => Some(binder.linear(HEAD, spec.n_vocab, spec.hidden, false)?),
         };
         let output_norm = binder.vector(OUTPUT_NORM, spec.hidden)?;
         let layers = spec.layers.iter().enumerate().map(|(l, layer)| binder.layer(l, layer, spec.hidden));
@@ -385,7 +407,7 @@ impl<B: Backend> Model<B> {
             linears.map(|l| bytes(&l.weight)).sum::<usize>()
         };
         bytes(&self.embedding)
-            + self.head.as_ref().map_or(0, bytes)
+            + self.head.as_ref().map_or(0, |head| bytes(&head.weight))
             + self.layers.iter().map(of_layer).sum::<usize>()
     }
 }

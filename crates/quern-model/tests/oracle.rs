@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Run, backend, fixture, logits, npy};
-use quern_gguf::{AssembledTensor, Gguf, Metadata, Value};
+use quern_gguf::{AssembledTensor, Gguf, Metadata, TensorType, Value};
 use quern_model::{Model, open_hugging_face};
 use std::sync::Arc;
 
@@ -114,36 +114,80 @@ fn an_assembled_container_is_the_model() {
     check_file(name, Arc::into_inner(assembled).unwrap());
 }
 
+/// A tiny file's metadata and tensors, to be changed and put together again.
+fn parts(name: &str) -> (Vec<(String, Value)>, Vec<AssembledTensor>) {
+    let file = Gguf::open(fixture(&format!("tiny/{name}.gguf"))).unwrap();
+    let entries = file.metadata().iter().map(|(key, value)| (key.to_owned(), value.clone()));
+    let tensors = file.tensors().iter().map(|t| AssembledTensor {
+        name: t.name.clone(),
+        dims: t.dims.clone(),
+        ty: t.ty,
+        bytes: file.shared(t),
+    });
+    (entries.collect(), tensors.collect())
+}
+
+fn together(entries: Vec<(String, Value)>, tensors: Vec<AssembledTensor>) -> Gguf {
+    Gguf::assemble("changed", Metadata::from_entries("changed", entries).unwrap(), tensors).unwrap()
+}
+
+fn refusal(file: Gguf) -> String {
+    let loaded = Model::load(backend(Run::default()), &Arc::new(file), &mut |_, _| {});
+    loaded.err().unwrap().to_string()
+}
+
 /// Layers behind the last that predict further tokens are left alone; tensors that nothing explains are not.
 #[test]
 fn layers_that_predict_further_tokens_are_not_run() {
-    let file = Gguf::open(fixture("tiny/qwen35.gguf")).unwrap();
     let with = |layer: usize, ahead: Option<u32>| {
-        let mut entries: Vec<_> = file.metadata().iter().map(|(k, v)| (k.to_owned(), v.clone())).collect();
+        let (mut entries, mut tensors) = parts("qwen35");
         if let Some(ahead) = ahead {
             entries.push(("qwen35.nextn_predict_layers".into(), Value::U32(ahead)));
             let count = entries.iter_mut().find(|(key, _)| key == "qwen35.block_count").unwrap();
             count.1 = Value::U32(4 + ahead);
         }
-        let mut tensors: Vec<_> = file
-            .tensors()
-            .iter()
-            .map(|t| AssembledTensor {
-                name: t.name.clone(),
-                dims: t.dims.clone(),
-                ty: t.ty,
-                bytes: file.shared(t),
-            })
-            .collect();
         let norm = tensors.iter().find(|t| t.name == "output_norm.weight").unwrap().clone();
         tensors.push(AssembledTensor { name: format!("blk.{layer}.nextn.enorm.weight"), ..norm });
-        let metadata = Metadata::from_entries("nextn", entries).unwrap();
-        Gguf::assemble("nextn", metadata, tensors).unwrap()
+        together(entries, tensors)
     };
     check_file("qwen35", with(4, Some(1)));
     for (layer, ahead, expected) in [(4, None, "blk.4.nextn"), (5, Some(1), "blk.5.nextn")] {
-        let loaded = Model::load(backend(Run::default()), &Arc::new(with(layer, ahead)), &mut |_, _| {});
-        let refusal = loaded.err().unwrap().to_string();
+        let refusal = refusal(with(layer, ahead));
         assert!(refusal.contains(expected), "{refusal}");
+    }
+}
+
+/// Twice the weights under a scale of a half, as NVFP4 files bring scales: the same logits.
+#[test]
+fn a_scale_of_a_whole_tensor_multiplies_it() {
+    let scaled = |name: &str, scale: &[f32]| {
+        let (entries, mut tensors) = parts(name);
+        let floats = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+        let mut scales = Vec::new();
+        for tensor in &mut tensors {
+            let is_linear =
+                tensor.dims.len() == 2 && !["token_embd", "conv1d"].iter().any(|n| tensor.name.contains(n));
+            let Some(stem) = tensor.name.strip_suffix(".weight").filter(|_| is_linear) else { continue };
+            assert_eq!(tensor.ty, TensorType::F32, "{}", tensor.name);
+            let twice = tensor.bytes.as_chunks::<4>().0.iter().map(|four| 2.0 * f32::from_le_bytes(*four));
+            for (part, values) in [("scale", scale), ("input_scale", &[7.0][..])] {
+                scales.push(AssembledTensor {
+                    name: format!("{stem}.{part}"),
+                    dims: vec![values.len() as u64],
+                    ty: TensorType::F32,
+                    bytes: floats(values).into(),
+                });
+            }
+            tensor.bytes = floats(&twice.collect::<Vec<_>>()).into();
+        }
+        assert!(scales.len() > 20, "{} scales", scales.len());
+        tensors.extend(scales);
+        together(entries, tensors)
+    };
+    check_file("qwen35", scaled("qwen35", &[0.5]));
+    check_file("llama-full", scaled("llama-full", &[0.5]));
+    for wrong in [&[0.5, 0.5][..], &[f32::NAN]] {
+        let refusal = refusal(scaled("qwen35", wrong));
+        assert!(refusal.contains(".scale"), "{refusal}");
     }
 }

@@ -83,6 +83,7 @@ impl Backend for Recording {
             .iter_mut()
             .map(|p| Product::<CpuBackend> {
                 weight: p.weight,
+                scale: p.scale,
                 bias: p.bias.map(|b| &b.0),
                 out: &mut p.out.0,
             })
