@@ -16,7 +16,7 @@ pub(crate) fn load(
     bars: &mut Bars,
 ) -> anyhow::Result<Quern> {
     let mut model = settings.model(model, running, true, bars)?;
-    model.set_sampling_defaults(settings.sampling(sampling));
+    model.set_sampling_defaults(settings.sampling(sampling, &model)?);
     Ok(model)
 }
 

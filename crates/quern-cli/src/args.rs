@@ -1,7 +1,7 @@
 //! Flags that several commands share, each defined once.
 
 use clap::{Args, FromArgMatches, ValueEnum};
-use quern::{ActivationMode, KvType, LoadOptions, Overrides, RequestOptions};
+use quern::{ActivationMode, KvType, LoadOptions, Mirostat, Overrides, Quern, RequestOptions, STAGES};
 use std::path::PathBuf;
 
 /// Which model.
@@ -97,6 +97,12 @@ pub(crate) struct SamplingArgs {
     /// Temperature, from 0 up; 0 always takes the most probable token
     #[arg(long, value_name = "T")]
     temp: Option<f32>,
+    /// Let the temperature move by this much either way, up where the model is unsure; 0 is off
+    #[arg(long, value_name = "R")]
+    dynatemp_range: Option<f32>,
+    /// The power by which it moves with the model's doubt, from 0 up; 1 unless given
+    #[arg(long, value_name = "X")]
+    dynatemp_exp: Option<f32>,
     /// Draw from this many most probable tokens; 0 is off
     #[arg(long, value_name = "N")]
     top_k: Option<u32>,
@@ -106,34 +112,125 @@ pub(crate) struct SamplingArgs {
     /// Draw from tokens at least this probable relative to the best one, from 0 to 1; 0 is off
     #[arg(long, value_name = "P")]
     min_p: Option<f32>,
+    /// Draw from the tokens least surprising or dull that hold this much probability, from 0 to 1; 1 is off
+    #[arg(long, value_name = "P")]
+    typical_p: Option<f32>,
+    /// Draw from tokens within this many standard deviations of the best logit; 0 is off
+    #[arg(long, value_name = "N")]
+    top_n_sigma: Option<f32>,
+    /// Leave at least this many tokens to typical-p, top-p, min-p and XTC
+    #[arg(long, value_name = "N")]
+    min_keep: Option<u32>,
+    /// The chance that XTC drops the most probable tokens, from 0 to 1; 0 is off
+    #[arg(long, value_name = "P")]
+    xtc_probability: Option<f32>,
+    /// XTC drops all but the last of the tokens at least this probable; 0.1 unless given, above 0.5 is off
+    #[arg(long, value_name = "P")]
+    xtc_threshold: Option<f32>,
+    /// Steer the surprise of the text by mirostat 1 or 2 instead of cutting; 0 is off
+    #[arg(long, value_name = "0|1|2", value_parser = mirostat)]
+    mirostat: Option<Mirostat>,
+    /// How fast mirostat follows (eta); 0.1 unless given
+    #[arg(long, value_name = "X")]
+    mirostat_lr: Option<f32>,
+    /// The surprise mirostat steers for, in bits (tau); 5 unless given
+    #[arg(long, value_name = "X")]
+    mirostat_ent: Option<f32>,
     /// Make generated tokens less probable the next time, above 0; 1 is off
     #[arg(long, value_name = "X")]
     repeat_penalty: Option<f32>,
+    /// The last generated tokens that penalties look at; 64 unless given, 0 is off, -1 is all
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    repeat_last_n: Option<i32>,
+    /// Taken off the logit of every token among them, from -100 to 100; 0 is off
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    presence_penalty: Option<f32>,
+    /// Taken off once for each time it is among them, from -100 to 100; 0 is off
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    frequency_penalty: Option<f32>,
+    /// The size of DRY's penalty on tokens that prolong a repetition, from 0 up; 0 is off
+    #[arg(long, value_name = "X")]
+    dry_multiplier: Option<f32>,
+    /// The factor by which DRY's penalty grows with every further token, from 1 up; 1.75 unless given
+    #[arg(long, value_name = "X")]
+    dry_base: Option<f32>,
+    /// The length from which DRY penalises a repetition, in tokens; 2 unless given
+    #[arg(long, value_name = "N")]
+    dry_allowed_length: Option<u32>,
+    /// The last generated tokens that DRY searches; all (-1) unless given, 0 is off
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    dry_penalty_last_n: Option<i32>,
+    /// Text that no repetition reaches across, \n for a line break; may be given more than once, none unless given
+    #[arg(long, value_name = "TEXT", value_parser = unescape)]
+    dry_sequence_breaker: Vec<String>,
+    /// Add to a token's logit: 42+1.5, 42-1.5 or 42=-inf, which forbids it; may be given more than once, or with commas
+    #[arg(long, value_name = "ID=BIAS", value_parser = logit_bias, value_delimiter = ',')]
+    logit_bias: Vec<(u32, f32)>,
     /// Seed of the draws, any whole number from 0; random unless given. The same seed gives the same answer
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
 
 impl SamplingArgs {
-    pub(crate) fn overrides(&self) -> Overrides {
+    /// The settings; sequence breakers are texts, which become tokens through the model's tokenizer.
+    pub(crate) fn overrides(&self, model: &Quern) -> Result<Overrides, quern::Error> {
+        let texts = &self.dry_sequence_breaker;
+        let breakers = (!texts.is_empty()).then(|| model.sequence_breakers(texts)).transpose()?;
+        Ok(Overrides { dry_sequence_breakers: breakers, ..self.numbers() })
+    }
+
+    /// The settings that need no tokenizer.
+    pub(crate) fn numbers(&self) -> Overrides {
         Overrides {
             temperature: self.temp,
+            dynatemp_range: self.dynatemp_range,
+            dynatemp_exponent: self.dynatemp_exp,
             top_k: self.top_k,
             top_p: self.top_p,
             min_p: self.min_p,
+            typical_p: self.typical_p,
+            top_n_sigma: self.top_n_sigma,
+            xtc_probability: self.xtc_probability,
+            xtc_threshold: self.xtc_threshold,
+            mirostat: self.mirostat,
+            mirostat_tau: self.mirostat_ent,
+            mirostat_eta: self.mirostat_lr,
             repeat_penalty: self.repeat_penalty,
+            repeat_last_n: self.repeat_last_n,
+            frequency_penalty: self.frequency_penalty,
+            presence_penalty: self.presence_penalty,
+            dry_multiplier: self.dry_multiplier,
+            dry_base: self.dry_base,
+            dry_allowed_length: self.dry_allowed_length,
+            dry_penalty_last_n: self.dry_penalty_last_n,
+            dry_sequence_breakers: None,
+            logit_bias: (!self.logit_bias.is_empty()).then(|| self.logit_bias.clone()),
             seed: self.seed,
-            ..Overrides::default()
+            min_keep: self.min_keep,
         }
     }
 
     /// The settings of these names and values, read as the flags of the same names are; the last of a name counts.
-    pub(crate) fn parse(settings: &[(String, String)]) -> Result<Overrides, clap::Error> {
+    pub(crate) fn parse(settings: &[(String, String)]) -> Result<SamplingArgs, clap::Error> {
         let command = clap::Command::new("settings").no_binary_name(true).disable_help_flag(true);
-        let command = SamplingArgs::augment_args(command).args_override_self(true);
-        let flags = settings.iter().map(|(name, value)| format!("--{}={value}", name.replace('_', "-")));
-        SamplingArgs::from_arg_matches(&command.try_get_matches_from(flags)?).map(|args| args.overrides())
+        let flag = |name: &str| format!("--{}", name.replace('_', "-"));
+        let counts = |(i, (name, _)): &(usize, &(String, String))| {
+            !settings[i + 1..].iter().any(|(later, _)| flag(later) == flag(name))
+        };
+        let flags = settings.iter().enumerate().filter(counts);
+        let flags = flags.map(|(_, (name, value))| format!("{}={value}", flag(name)));
+        SamplingArgs::from_arg_matches(&SamplingArgs::augment_args(command).try_get_matches_from(flags)?)
     }
+}
+
+/// What stands under the help of a command that samples: its examples, and the order in which the settings act.
+pub(crate) fn with_stages(examples: &str) -> String {
+    let stages: Vec<_> = STAGES.iter().map(|stage| stage.name).collect();
+    format!(
+        "{examples}\n\nSampling settings act in this order, each where it is on: {}. Mirostat replaces top-n-sigma to xtc. At \
+         temperature 0, the best token is taken after dry. Penalties and dry look at generated tokens alone.",
+        stages.join(", ")
+    )
 }
 
 /// What is asked of an answer besides its prompt.
@@ -174,5 +271,137 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
         Ok(0) => Err("it must be at least 1".into()),
         Ok(n) => Ok(n),
         Err(_) => Err("not a whole number".into()),
+    }
+}
+
+/// A version of mirostat.
+fn mirostat(text: &str) -> Result<Mirostat, String> {
+    let version: u32 = text.parse().map_err(|_| "it must be 0 (off), 1 or 2")?;
+    Mirostat::try_from(version).map_err(|error| error.to_string())
+}
+
+/// A bias of a token: its id and a number behind its sign or behind `=`.
+fn logit_bias(text: &str) -> Result<(u32, f32), String> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (id, bias) = text.split_at(end);
+    let bias = match bias.strip_prefix('=') {
+        Some(bias) => bias.parse().ok(),
+        None if bias.starts_with(['+', '-']) => bias.parse().ok(),
+        None => None,
+    };
+    match (id.parse(), bias) {
+        (Ok(id), Some(bias)) => Ok((id, bias)),
+        _ => Err("it must be a token id and a number, as in 42+1.5, 42-1.5 or 42=-inf".into()),
+    }
+}
+
+/// A text in which `\n`, `\t` and `\\` stand for a line break, a tab and a backslash.
+fn unescape(text: &str) -> Result<String, String> {
+    let (mut plain, mut rest) = (String::new(), text.chars());
+    while let Some(c) = rest.next() {
+        plain.push(match c {
+            '\\' => match rest.next() {
+                Some('n') => '\n',
+                Some('t') => '\t',
+                Some('\\') => '\\',
+                _ => return Err("a backslash must be followed by n, t or a backslash".into()),
+            },
+            c => c,
+        });
+    }
+    if plain.is_empty() { Err("it must not be empty".into()) } else { Ok(plain) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(settings: &[(&str, &str)]) -> Result<Overrides, String> {
+        let settings: Vec<_> = settings.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let args = SamplingArgs::parse(&settings).map_err(|error| crate::exit::usage_line(&error))?;
+        Ok(args.numbers())
+    }
+
+    /// The values are the publishers' own examples: llama.cpp's help writes a bias as `15043+1` and `15043-1`.
+    #[test]
+    fn every_flag_sets_its_setting() {
+        let all = set(&[
+            ("temp", "0.5"),
+            ("dynatemp-range", "0.25"),
+            ("dynatemp_exp", "2"),
+            ("top_k", "5"),
+            ("top_p", "0.9"),
+            ("min_p", "0.05"),
+            ("typical_p", "0.8"),
+            ("top_n_sigma", "1.5"),
+            ("min_keep", "3"),
+            ("xtc_probability", "0.5"),
+            ("xtc_threshold", "0.2"),
+            ("mirostat", "2"),
+            ("mirostat_lr", "0.3"),
+            ("mirostat_ent", "4"),
+            ("repeat_penalty", "1.1"),
+            ("repeat_last_n", "-1"),
+            ("presence_penalty", "-0.5"),
+            ("frequency_penalty", "0.75"),
+            ("dry_multiplier", "0.8"),
+            ("dry_base", "1.5"),
+            ("dry_allowed_length", "4"),
+            ("dry_penalty_last_n", "128"),
+            ("logit_bias", "15043+1, 15044-1,7=-inf"),
+            ("seed", "0"),
+        ]);
+        let expected = Overrides {
+            temperature: Some(0.5),
+            dynatemp_range: Some(0.25),
+            dynatemp_exponent: Some(2.0),
+            top_k: Some(5),
+            top_p: Some(0.9),
+            min_p: Some(0.05),
+            typical_p: Some(0.8),
+            top_n_sigma: Some(1.5),
+            min_keep: Some(3),
+            xtc_probability: Some(0.5),
+            xtc_threshold: Some(0.2),
+            mirostat: Some(Mirostat::V2),
+            mirostat_eta: Some(0.3),
+            mirostat_tau: Some(4.0),
+            repeat_penalty: Some(1.1),
+            repeat_last_n: Some(-1),
+            presence_penalty: Some(-0.5),
+            frequency_penalty: Some(0.75),
+            dry_multiplier: Some(0.8),
+            dry_base: Some(1.5),
+            dry_allowed_length: Some(4),
+            dry_penalty_last_n: Some(128),
+            dry_sequence_breakers: None,
+            logit_bias: Some(vec![(15043, 1.0), (15044, -1.0), (7, f32::NEG_INFINITY)]),
+            seed: Some(0),
+        };
+        assert_eq!(all, Ok(expected));
+        // The last of a name counts, however it is written.
+        let last = set(&[("logit_bias", "1+1"), ("temp", "1"), ("logit-bias", "2+2")]).unwrap();
+        assert_eq!(last.logit_bias, Some(vec![(2, 2.0)]));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_by_name() {
+        for (name, value, part) in [
+            ("mirostat", "3", "0 (off), 1 or 2"),
+            ("mirostat", "on", "0 (off), 1 or 2"),
+            ("logit_bias", "5", "token id and a number"),
+            ("logit_bias", "+5", "token id and a number"),
+            ("logit_bias", "5=much", "token id and a number"),
+            ("logit_bias", "99999999999=1", "token id and a number"),
+            ("dry_sequence_breaker", "", "empty"),
+            ("dry_sequence_breaker", "\\q", "backslash"),
+            ("repeat_last_n", "all", "invalid"),
+        ] {
+            let refused = set(&[(name, value)]).unwrap_err();
+            let flag = format!("--{}", name.replace('_', "-"));
+            assert!(refused.contains(part) && refused.contains(&flag), "{name} {value}: {refused}");
+        }
+        assert_eq!(unescape("a\\n\\t\\\\b").unwrap(), "a\n\t\\b");
     }
 }

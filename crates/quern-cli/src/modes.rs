@@ -1,6 +1,6 @@
 //! What is in force, as reports print it.
 
-use quern::{Contract, Facts, SamplingChoice, Source};
+use quern::{Contract, Facts, SamplingChoice, Setting, Source};
 use serde_json::{Value, json};
 
 /// The modes a result depends on, or its speed.
@@ -33,24 +33,21 @@ pub(crate) fn line(facts: &Facts) -> String {
     )
 }
 
-/// The sampling settings of the command line, and every other one that somebody chose; each with who chose it.
+/// Settings that reports name whether or not somebody chose them.
+const ALWAYS_SHOWN: [&str; 5] = ["temperature", "top_k", "top_p", "min_p", "repeat_penalty"];
+
+/// The sampling settings that every model has, and every other one that somebody chose.
+pub(crate) fn chosen(choice: &SamplingChoice) -> impl Iterator<Item = Setting> {
+    let settings = choice.resolved.settings().into_iter();
+    settings.filter(|setting| ALWAYS_SHOWN.contains(&setting.name) || setting.source != Source::Default)
+}
+
+/// The same in one line, each with who chose it.
 pub(crate) fn sampling(choice: &SamplingChoice) -> String {
-    let params = &choice.resolved.params;
-    let shown = [
-        ("temperature", params.temperature),
-        ("top_k", params.top_k as f32),
-        ("top_p", params.top_p),
-        ("min_p", params.min_p),
-        ("repeat_penalty", params.repeat_penalty),
-    ];
-    let mut words = Vec::new();
-    for (name, source) in choice.resolved.sources() {
-        match shown.iter().find(|(setting, _)| setting == name) {
-            Some((_, value)) => words.push(format!("{name} {value} ({})", source.name())),
-            None if *source != Source::Default => words.push(format!("{name} ({})", source.name())),
-            None => {}
-        }
-    }
+    let settings = chosen(choice);
+    let mut words: Vec<_> = settings
+        .map(|Setting { name, value, source }| format!("{name} {value} ({})", source.name()))
+        .collect();
     words.extend(choice.preset.map(|preset| format!("preset {preset}")));
     words.join(", ")
 }

@@ -9,7 +9,7 @@ use crate::exit::{refuse, usage_line};
 use crate::progress::Bars;
 use anyhow::Context;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, FromArgMatches};
+use clap::{ArgAction, Args, FromArgMatches};
 use quern::{Hub, LoadOptions, ModelFile, Quern, SamplingDefaults};
 use std::path::{Path, PathBuf};
 
@@ -44,12 +44,23 @@ struct Shared {
     store: StoreArgs,
 }
 
-/// The names of all settings, as keys, each with its help.
-fn names() -> Vec<(String, String)> {
+/// A setting's name and what can be said of it.
+struct Known {
+    key: String,
+    help: String,
+    /// Whether it may be given more than once.
+    repeats: bool,
+}
+
+/// All settings.
+fn known() -> Vec<Known> {
     let command = Shared::augment_args(clap::Command::new("settings"));
     let named = command.get_arguments().filter_map(|arg| {
-        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        Some((key(arg.get_long()?), help))
+        Some(Known {
+            key: key(arg.get_long()?),
+            help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
+            repeats: matches!(arg.get_action(), ArgAction::Append),
+        })
     });
     named.collect()
 }
@@ -67,7 +78,9 @@ fn variable(key: &str) -> String {
 /// Reads settings as flags of the same names.
 fn parse(given: &[Given]) -> Result<Shared, clap::Error> {
     let command = clap::Command::new("settings").no_binary_name(true).disable_help_flag(true);
-    let flags = given.iter().map(|given| format!("--{}={}", given.key.replace('_', "-"), given.value));
+    let flags = given.iter().flat_map(|given| {
+        given.values.iter().map(|value| format!("--{}={value}", given.key.replace('_', "-")))
+    });
     Shared::from_arg_matches(&Shared::augment_args(command).try_get_matches_from(flags)?)
 }
 
@@ -75,7 +88,8 @@ fn parse(given: &[Given]) -> Result<Shared, clap::Error> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Given {
     key: String,
-    value: String,
+    /// More than one only where the setting repeats.
+    values: Vec<String>,
 }
 
 /// The settings of one place.
@@ -97,8 +111,9 @@ impl Layer {
         Ok(Layer { given, shared })
     }
 
-    fn value(&self, key: &str) -> Option<&str> {
-        self.given.iter().find(|given| given.key == key).map(|given| given.value.as_str())
+    /// What it says of a setting; several values with commas between.
+    fn value(&self, key: &str) -> Option<String> {
+        self.given.iter().find(|given| given.key == key).map(|given| given.values.join(","))
     }
 }
 
@@ -112,7 +127,7 @@ fn why(error: &clap::Error, key_given: &str) -> String {
             format!("there is no setting `{key_given}`; did you mean `{}`?", key(flag))
         }
         _ => {
-            let names: Vec<_> = names().into_iter().map(|(name, _)| name).collect();
+            let names: Vec<_> = known().into_iter().map(|known| known.key).collect();
             format!("there is no setting `{key_given}`; the settings are {}", names.join(", "))
         }
     }
@@ -141,10 +156,10 @@ impl Settings {
     pub(crate) fn load(flags: &GlobalArgs) -> anyhow::Result<Settings> {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let mut given = Vec::new();
-        for (key, _) in names() {
+        for Known { key, .. } in known() {
             let name = variable(&key);
             match set(&name).map(std::ffi::OsString::into_string) {
-                Some(Ok(value)) => given.push(Given { key, value }),
+                Some(Ok(value)) => given.push(Given { key, values: vec![value] }),
                 Some(Err(_)) => return refuse(format!("{name}: it is not UTF-8 text")),
                 None => {}
             }
@@ -204,32 +219,36 @@ impl Settings {
     }
 
     /// The sampling settings of the process.
-    pub(crate) fn sampling(&self, flags: &SamplingArgs) -> SamplingDefaults {
-        SamplingDefaults {
-            command_line: flags.overrides(),
-            environment: self.environment.shared.sampling.overrides(),
-            config: self.file.shared.sampling.overrides(),
-        }
+    pub(crate) fn sampling(
+        &self,
+        flags: &SamplingArgs,
+        model: &Quern,
+    ) -> Result<SamplingDefaults, quern::Error> {
+        Ok(SamplingDefaults {
+            command_line: flags.overrides(model)?,
+            environment: self.environment.shared.sampling.overrides(model)?,
+            config: self.file.shared.sampling.overrides(model)?,
+        })
     }
 
     /// Every setting, with who decides on it.
     pub(crate) fn in_force(&self) -> Vec<InForce> {
         let flag = self.flags.store.cache.as_ref().map(|path| path.display().to_string());
-        let names = names().into_iter().map(|(key, help)| {
-            let of_flag = flag.as_deref().filter(|_| key == StoreArgs::KEY);
+        let settings = known().into_iter().map(|Known { key, help, .. }| {
+            let of_flag = flag.clone().filter(|_| key == StoreArgs::KEY);
             let layers = [
                 (of_flag, "command line"),
                 (self.environment.value(&key), "environment"),
                 (self.file.value(&key), "config file"),
             ];
-            let won = layers.into_iter().find_map(|(value, source)| Some((value?.to_owned(), source)));
+            let won = layers.into_iter().find_map(|(value, source)| Some((value?, source)));
             let (value, source) = match won {
                 Some((value, source)) => (Some(value), source),
                 None => (None, "default"),
             };
             InForce { key, value, source, help }
         });
-        names.collect()
+        settings.collect()
     }
 }
 
@@ -252,21 +271,33 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<Given>> {
             return refuse(format!("{name}, line {line}: {}", error.message().replace('\n', " ")));
         }
     };
-    let given = table.into_iter().map(|(key, value)| {
-        let value = match value {
-            toml::Value::String(text) => text,
-            toml::Value::Integer(number) => number.to_string(),
-            toml::Value::Float(number) => number.to_string(),
-            other => {
-                return refuse(format!(
-                    "{name}: `{key}` is a {}, and every setting is a number or a text",
-                    other.type_str()
-                ));
-            }
+    let known = known();
+    let given = table.into_iter().map(|(key_given, value)| {
+        let repeats = known.iter().any(|known| known.repeats && known.key == key(&key_given));
+        let values = match value {
+            toml::Value::Array(values) if repeats => values.into_iter().map(flag_value).collect(),
+            value => flag_value(value).map(|value| vec![value]),
         };
-        Ok(Given { key, value })
+        match values {
+            Ok(values) => Ok(Given { key: key_given, values }),
+            Err(kind) => {
+                let takes = if repeats { "number, a text or a list of them" } else { "number or a text" };
+                refuse(format!("{name}: `{key_given}` holds a {kind}, and it must be a {takes}"))
+            }
+        }
     });
     given.collect()
+}
+
+/// A value as a flag would take it; an error is the kind of one that none takes.
+fn flag_value(value: toml::Value) -> Result<String, &'static str> {
+    match value {
+        toml::Value::String(text) => Ok(text),
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Float(number) => Ok(number.to_string()),
+        toml::Value::Array(_) => Err("list"),
+        other => Err(other.type_str()),
+    }
 }
 
 #[cfg(test)]
@@ -289,10 +320,21 @@ mod tests {
         .unwrap();
         let options = read.shared.running.load_options();
         assert_eq!((options.threads, options.context, options.kv.name()), (Some(4), Some(4096), "f32"));
-        let sampling = read.shared.sampling.overrides();
+        let sampling = read.shared.sampling.numbers();
         assert_eq!((sampling.temperature, sampling.top_k, sampling.seed), (Some(0.25), Some(40), None));
         assert_eq!(read.shared.store.cache.as_deref(), Some(Path::new("/big")));
         assert_eq!(layer("").unwrap().given, []);
+    }
+
+    #[test]
+    fn a_setting_that_repeats_is_a_list() {
+        let read = |text: &str| layer(text).unwrap().shared.sampling.numbers().logit_bias;
+        let expected = Some(vec![(15, 1.5), (16, f32::NEG_INFINITY)]);
+        assert_eq!(read("logit_bias = ['15+1.5', \"16=-inf\"]"), expected);
+        assert_eq!(read("logit_bias = '15+1.5,16=-inf'"), expected);
+        assert_eq!(read("logit_bias = []"), None);
+        let shown = layer("dry_sequence_breaker = ['.', \"\\n\"]").unwrap();
+        assert_eq!(shown.value("dry_sequence_breaker").unwrap(), ".,\n");
     }
 
     #[test]
@@ -303,9 +345,12 @@ mod tests {
             ("threads = 0", &["FILE threads", "at least 1"]),
             ("kv = 'q8'", &["FILE kv", "f16"]),
             ("top_k = 1.5", &["FILE top_k", "1.5"]),
-            ("[sampling]\ntemp = 1", &["`sampling` is a table"]),
+            ("[sampling]\ntemp = 1", &["`sampling` holds a table", "a number or a text"]),
             ("temp = 1\ntemp = 2", &["line 2"]),
-            ("temp = [1]", &["`temp` is a array"]),
+            ("temp = [1]", &["`temp` holds a list", "a number or a text"]),
+            ("logit_bias = [['1+1']]", &["`logit_bias` holds a list", "a list of them"]),
+            ("logit_bias = true", &["`logit_bias` holds a boolean"]),
+            ("logit_bias = ['1+1', 'x']", &["FILE logit_bias", "--logit-bias", "'x'"]),
             ("a = \n", &["line 1"]),
         ] {
             let error = layer(text).err().unwrap_or_else(|| panic!("{text} is taken")).to_string();
@@ -318,7 +363,7 @@ mod tests {
 
     #[test]
     fn keys_and_variables_are_the_flags() {
-        let names: Vec<_> = names().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<_> = known().into_iter().map(|known| known.key).collect();
         for name in ["threads", "ctx", "kv", "activations", "temp", "top_k", "seed", StoreArgs::KEY] {
             assert!(names.contains(&name.to_owned()), "{name}: {names:?}");
         }

@@ -34,7 +34,9 @@ pub use score::Scores;
 pub use quern_backend::{Activation, Contract, DeltaShape, KvType};
 pub use quern_chat::{ChatError, ChatTemplate, Fallback, Message, RenderOptions, TemplateOrigin};
 pub use quern_cpu::ActivationMode;
-pub use quern_engine::sampling::{Overrides, Resolved, SamplingParams, Source, log_sum_exp};
+pub use quern_engine::sampling::{
+    Mirostat, Overrides, Resolved, STAGES, SamplingError, SamplingParams, Setting, Source, log_sum_exp,
+};
 pub use quern_engine::{
     EngineError, Event, Finish, FinishReason, Generation, Output, Prompt, StoppedBy, Timings, Token, Usage,
 };

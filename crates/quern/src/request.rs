@@ -45,12 +45,12 @@ impl Quern {
 
     /// Continues any prompt.
     pub fn generate(&self, prompt: Prompt, options: &RequestOptions) -> Result<Generation, Error> {
-        let sampling = self.sampling(&options.sampling)?.resolved.params;
+        let sampling = self.sampling(&options.sampling)?.resolved;
         // Checked here, so that a refusal comes before any work.
         sampling.validate().map_err(quern_engine::EngineError::from)?;
         let request = Request {
             prompt,
-            sampling,
+            sampling: sampling.params,
             max_tokens: options.max_tokens,
             stops: options.stops.clone(),
             stop_ids: options.stop_ids.clone(),

@@ -4,6 +4,7 @@ use crate::{Error, Quern};
 use quern_engine::sampling::presets::{self, ModelNames};
 use quern_engine::sampling::{Layers, Mirostat, Overrides, Resolved, resolve};
 use quern_gguf::Metadata;
+use quern_tokenizer::{EncodeOptions, Segment};
 
 /// Settings as they will be used.
 #[derive(Clone, Debug)]
@@ -59,6 +60,41 @@ impl Quern {
         let file = recommended(metadata)?;
         let layers = Layers { file: &file, preset: &preset.overrides(), ..layers };
         Ok(SamplingChoice { resolved: resolve(layers), preset: Some(preset.name) })
+    }
+
+    /// The token sequences in which each of these texts can be spelled, for
+    /// [`dry_sequence_breakers`](Overrides::dry_sequence_breakers).
+    ///
+    /// A text may begin within one token and end within another: every token that holds it is a sequence, and so is every
+    /// token that ends in a beginning of it, followed by the tokens of the rest.
+    pub fn sequence_breakers(&self, texts: &[String]) -> Result<Vec<Vec<u32>>, Error> {
+        let tokenizer = self.need_tokenizer()?;
+        let encode =
+            |text: &str| tokenizer.encode(&[Segment::Plain(text)], EncodeOptions { add_special: false });
+        let mut sequences = Vec::new();
+        for text in texts.iter().filter(|text| !text.is_empty()) {
+            // By itself first: bytes of one character can be tokens, and the rest of it is no text.
+            sequences.push(encode(text));
+            // The rests of the text, by how much of it stands before them.
+            let rests: Vec<_> = (1..text.len()).map(|n| text.get(n..).map(encode)).collect();
+            for id in 0..tokenizer.n_vocab() as u32 {
+                let token = tokenizer.token_bytes(id);
+                if token.windows(text.len()).any(|window| window == text.as_bytes()) {
+                    sequences.push(vec![id]);
+                    continue;
+                }
+                for (n, rest) in (1..text.len()).zip(&rests) {
+                    if let Some(rest) = rest
+                        && token.ends_with(&text.as_bytes()[..n])
+                    {
+                        sequences.push([&[id], &rest[..]].concat());
+                    }
+                }
+            }
+        }
+        sequences.sort_unstable();
+        sequences.dedup();
+        Ok(sequences)
     }
 
     /// What in the file is odd, or asks for something that is not done; one sentence each.

@@ -69,6 +69,31 @@ fn the_request_wins_over_the_preset_and_greedy_takes_no_advice() {
     assert_eq!((params.repeat_penalty, params.top_p, greedy.preset), (1.0, 0.5, None));
 }
 
+/// A line break is U+010A in the alphabet that GPT-2 published for byte-level BPE, which the file's tokens are written in.
+#[test]
+fn a_sequence_breaker_is_every_way_to_spell_it() {
+    let loaded =
+        Quern::load(&model("smollm2-135m-instruct-q4_1.gguf"), LoadOptions::default(), &mut ()).unwrap();
+    let tokens = loaded.file().metadata().strings("tokenizer.ggml.tokens").unwrap();
+    let has_break = |id: &u32| String::from_utf8_lossy(tokens.get(*id as usize)).contains('\u{10a}');
+    let with_break: Vec<_> = (0..tokens.len() as u32).filter(has_break).map(|id| vec![id]).collect();
+    assert!(with_break.len() > 10);
+    assert_eq!(loaded.sequence_breakers(&["\n".into()]).unwrap(), with_break);
+
+    // Across a border between tokens, whatever stands before the text in the first.
+    let tokenizer = loaded.tokenizer().unwrap();
+    let across = loaded.sequence_breakers(&["):".into()]).unwrap();
+    let id = |text: &str| tokenizer.token_id(text).unwrap();
+    for sequence in [vec![id("):")], vec![id(")"), id(":")], vec![id("()"), id(":")]] {
+        assert!(across.contains(&sequence), "{sequence:?} of {across:?}");
+    }
+    for sequence in &across {
+        let bytes: Vec<u8> = sequence.iter().flat_map(|id| tokenizer.token_bytes(*id)).copied().collect();
+        assert!(bytes.windows(2).any(|window| window == b"):"), "{sequence:?}");
+    }
+    assert_eq!(loaded.sequence_breakers(&[]).unwrap(), Vec::<Vec<u32>>::new());
+}
+
 /// One beginning-of-text token, whether the template writes it or the tokenizer adds it.
 #[test]
 fn the_first_token_is_never_doubled() {

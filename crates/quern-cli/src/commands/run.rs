@@ -1,14 +1,14 @@
 //! `quern run`: one answer.
 
 use crate::answer::{self, Answer, System};
-use crate::args::{AnswerArgs, ModelArg, RunningArgs, SamplingArgs};
+use crate::args::{AnswerArgs, ModelArg, RunningArgs, SamplingArgs, with_stages};
 use crate::exit::{Exit, refuse};
 use crate::progress::{Bars, dim, note};
 use crate::text::{print_json, write_stdout};
 use crate::{modes, text};
 use crate::settings::{GlobalArgs, Settings};
-use quern::{Finish, FinishReason, Message, Quern, RequestOptions, StoppedBy};
-use serde_json::{Value, json};
+use quern::{Finish, FinishReason, Message, Quern, RequestOptions, Setting, StoppedBy};
+use serde_json::{Number, Value, json};
 use std::io::IsTerminal;
 use std::path::Path;
 
@@ -17,11 +17,11 @@ use std::path::Path;
 /// The answer is written as it comes. A prompt on standard input loses one line break at its end. What is typed, also
 /// the spelling of a control token, stays plain text.
 #[derive(clap::Args)]
-#[command(after_help = "\
+#[command(after_help = with_stages("\
 Examples:
   quern run demo \"What is the capital of France?\"
   git diff | quern run demo - --system \"Review this change.\"
-  quern run gemma3 --raw \"Once upon a time\" -n 50 --seed 1")]
+  quern run gemma3 --raw \"Once upon a time\" -n 50 --seed 1"))]
 pub(crate) struct Args {
     #[command(flatten)]
     model: ModelArg,
@@ -109,15 +109,12 @@ fn report(
         Some(StoppedBy::Text(text)) => json!({ "text": text }),
     };
     let choice = model.sampling(&options.sampling)?;
-    let params = &choice.resolved.params;
-    let source = |name| choice.resolved.source(name).map(quern::Source::name);
-    let sampling = json!({
-        "temperature": { "value": params.temperature, "from": source("temperature") },
-        "top_k": { "value": params.top_k, "from": source("top_k") },
-        "top_p": { "value": params.top_p, "from": source("top_p") },
-        "min_p": { "value": params.min_p, "from": source("min_p") },
-        "repeat_penalty": { "value": params.repeat_penalty, "from": source("repeat_penalty") },
+    let sampling = modes::chosen(&choice).map(|Setting { name, value, source }| {
+        // A number, or words where it is none.
+        let value = value.parse::<Number>().map_or(Value::String(value), Value::Number);
+        (name.to_owned(), json!({ "value": value, "from": source.name() }))
     });
+    let sampling = Value::Object(sampling.collect());
     Ok(json!({
         "model": model.facts().model,
         "text": answer.text,

@@ -150,12 +150,24 @@ fn settings_out_of_range_are_refused() {
         ("--top-p=1.5", "1.5", "top_p"),
         ("--min-p=nan", "NaN", "min_p"),
         ("--repeat-penalty=0", "0", "repeat_penalty"),
+        ("--dynatemp-range=-1", "-1", "dynatemp_range"),
+        ("--typical-p=2", "2", "typical_p"),
+        ("--xtc-threshold=-0.5", "-0.5", "xtc_threshold"),
+        ("--mirostat=3", "3", "--mirostat"),
+        ("--mirostat-ent=inf", "inf", "mirostat_tau"),
+        ("--dry-base=0.5", "0.5", "dry_base"),
+        ("--repeat-last-n=-2", "-2", "repeat_last_n"),
+        ("--presence-penalty=101", "101", "presence_penalty"),
+        ("--logit-bias=7=nan", "NaN", "logit_bias"),
+        ("--logit-bias=49152+1", "49152", "logit_bias"),
         ("--stop=", "empty", "stop string"),
         ("--ctx=100000", "100000", "context"),
     ] {
         let message = quern(&["run", &demo, "x", flag]).refused();
         assert!(message.contains(name) && message.contains(value), "{flag}: {message}");
     }
+    let message = quern(&["run", &demo, "x", "--mirostat", "2", "--top-k", "5"]).refused();
+    assert!(message.contains("top_k") && message.contains("mirostat"), "{message}");
     let message = quern(&["run", &demo, &"word ".repeat(40), "--ctx", "32"]).refused();
     assert!(message.contains("context") && message.contains("32"), "{message}");
     let message = quern(&["run", &demo, "-"]).refused();
@@ -164,19 +176,115 @@ fn settings_out_of_range_are_refused() {
     assert!(message.contains("UTF-8") && message.contains("at 3"), "{message}");
 }
 
+const STORY: [&str; 8] = ["--raw", "Once upon a time", "-n", "6", "--ignore-eos", "--json", "--seed", "3"];
+
+/// Ids of a story under these settings and no others: the neutral values switch the preset's off.
+fn story(rest: &[&str]) -> Vec<u64> {
+    let neutral = ["--temp", "2", "--top-p", "1", "--repeat-penalty", "1"];
+    let given = |flag: &str| rest.contains(&flag);
+    let neutral = neutral.chunks(2).filter(|pair| !given(pair[0])).flatten().copied();
+    let args: Vec<_> = ["run", &model(DEMO)]
+        .into_iter()
+        .chain(STORY)
+        .chain(neutral)
+        .chain(rest.iter().copied())
+        .map(str::to_owned)
+        .collect();
+    let json = quern(&refs(&args)).json();
+    json["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect()
+}
+
+/// What is known of each stage by its definition: at this end of its range it leaves the best token alone, or the whole
+/// vocabulary.
+#[test]
+fn every_stage_acts_from_its_flag() {
+    let (greedy, free) = (story(&["--temp", "0"]), story(&[]));
+    assert!(greedy[0] != free[0] && greedy.len() == 6, "{greedy:?} {free:?}");
+    for flags in [
+        "--top-k 1",
+        "--top-p 0",
+        "--min-p 1",
+        "--typical-p 0 --top-k 1",
+        "--top-n-sigma 0.0001",
+        "--mirostat 1 --mirostat-ent 0",
+        "--mirostat 2 --mirostat-ent 0 --mirostat-lr 0",
+        // Doubt below 1 to a high power is 0, which is the low end of the range.
+        "--dynatemp-range 2 --dynatemp-exp 100000",
+    ] {
+        assert_eq!(story(&flags.split(' ').collect::<Vec<_>>()), greedy, "{flags}");
+    }
+    for flags in [
+        "--top-p 0 --min-keep 49152",
+        "--typical-p 0 --min-keep 49152",
+        "--xtc-probability 0 --xtc-threshold 0",
+        "--xtc-probability 1 --xtc-threshold 0.6",
+        "--presence-penalty 100 --frequency-penalty 100 --repeat-last-n 0",
+        "--dry-multiplier 100 --dry-penalty-last-n 0",
+        "--logit-bias 5+0",
+    ] {
+        assert_eq!(story(&flags.split(' ').collect::<Vec<_>>()), free, "{flags}");
+    }
+    // Of the two best, XTC leaves the second, and less than the best is left of the whole vocabulary.
+    let second = story(&["--top-k", "2", "--xtc-probability", "1", "--xtc-threshold", "0"]);
+    assert!(second[0] != greedy[0], "{second:?} {greedy:?}");
+    assert_ne!(story(&["--typical-p", "0"]), free);
+}
+
+/// As the documentation of OpenAI's API has it: 100 makes a token the only choice, -100 bans it.
+#[test]
+fn a_bias_forces_and_forbids_a_token() {
+    let greedy = story(&["--temp", "0"]);
+    assert_eq!(story(&["--logit-bias", "504+100"]), [504; 6]);
+    let best = greedy[0];
+    for bias in [format!("{best}-100"), format!("{best}=-inf"), format!("7=1,{best}=-1e9")] {
+        let ids = story(&["--temp", "0", "--logit-bias", &bias]);
+        assert!(ids[0] != best && !ids.contains(&best), "{bias}: {ids:?}");
+    }
+    // Penalties and DRY undo what the bias forces, each as far as it reaches.
+    let forced = |flags: &str| -> String {
+        let flags = format!("--temp 0 --logit-bias 504+40 {flags}");
+        let ids = story(&flags.split_whitespace().collect::<Vec<_>>());
+        ids.iter().map(|id| if *id == 504 { 'x' } else { '.' }).collect()
+    };
+    assert_eq!(forced(""), "xxxxxx");
+    assert_eq!(forced("--presence-penalty 100"), "x.....");
+    assert_eq!(forced("--frequency-penalty 100"), "x.....");
+    assert_eq!(forced("--repeat-penalty 1000"), "x.....");
+    assert_eq!(forced("--presence-penalty 100 --repeat-last-n 2"), "x..x..");
+    // The second of two was followed by neither; what prolongs one token alone is dear from there on.
+    assert_eq!(forced("--dry-multiplier 100 --dry-allowed-length 1"), "xx.x.x");
+    assert_eq!(forced("--dry-multiplier 100 --dry-allowed-length 3"), "xxxx.x");
+    // Each token ends what came before: there is nothing to prolong.
+    let breaker = text_of(504);
+    let dry = ["--temp", "0", "--logit-bias", "504+40", "--dry-multiplier", "100", "--dry-allowed-length", "1"];
+    assert_eq!(story(&[&dry[..], &["--dry-sequence-breaker", &breaker]].concat()), [504; 6]);
+}
+
+fn text_of(id: u32) -> String {
+    quern(&["detokenize", &model(DEMO), &id.to_string()]).done()
+}
+
 #[test]
 fn verbose_says_what_is_in_force_and_who_chose_it() {
-    let ran = quern(&["run", &model(DEMO), "Hi", "--top-p", "0.5", "-n", "1", "--verbose", "--threads", "1"]);
+    let mut args = vec!["run", "Hi", "--top-p", "0.5", "-n", "1", "--verbose", "--threads", "1"];
+    args.extend(["--xtc-probability", "0.5", "--logit-bias", "7=-inf", "--dry-sequence-breaker", r"\n"]);
+    let demo = model(DEMO);
+    args.insert(1, &demo);
+    let ran = quern(&args);
     let stderr = ran.stderr();
     for part in [
         "1 threads",
         "activations q8",
         "top_p 0.5 (command line)",
+        "xtc_probability 0.5 (command line)",
+        "logit_bias 7=-inf (command line)",
+        "token sequences (command line)",
         "temperature 0.2 (preset)",
         "preset smollm2",
     ] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
+    assert!(!stderr.contains("mirostat"), "{stderr}");
 }
 
 /// The README's first command with nothing but its own defaults, over seeds: a short name is found in the cache, without

@@ -13,6 +13,12 @@ pub enum SamplingError {
         /// The range in words.
         range: &'static str,
     },
+    /// A truncation was chosen beside mirostat, which would leave it without effect.
+    #[error("{name} has no effect beside mirostat, which replaces the truncations: give one or the other")]
+    ReplacedByMirostat {
+        /// The setting's name.
+        name: &'static str,
+    },
     /// A token id named by a setting or by the caller is not in the vocabulary.
     #[error("{what} names token {id}, but the vocabulary has {n_vocab} tokens (0 to {})", n_vocab.saturating_sub(1))]
     TokenOutOfVocabulary {

@@ -37,6 +37,6 @@ pub use logprobs::{MAX_TOP_LOGPROBS, TokenLogprob, log_sum_exp, top_logprobs};
 pub use mask::TokenMask;
 pub use params::{Mirostat, SamplingParams};
 pub use philox::{DrawAt, philox4x32_10, uniform};
-pub use resolve::{Layers, Overrides, Resolved, Source, resolve};
+pub use resolve::{Layers, Overrides, Resolved, Setting, Source, resolve};
 pub use sampler::{Drawn, Sampler, SamplerState};
 pub use stages::{STAGES, Stage, StageInfo};

@@ -1,6 +1,8 @@
 //! Settings from several places, merged field by field, with a record of which place won.
 
+use super::error::SamplingError;
 use super::params::{Mirostat, SamplingParams};
+use super::stages::STAGES;
 
 /// Where a setting's value came from, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,6 +76,17 @@ pub struct Resolved {
     sources: Vec<(&'static str, Source)>,
 }
 
+/// A setting in force, for reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name in [`SamplingParams`].
+    pub name: &'static str,
+    /// Its value in words.
+    pub value: String,
+    /// Where it came from.
+    pub source: Source,
+}
+
 impl Resolved {
     /// Every setting's name and source, in the order of [`SamplingParams`].
     pub fn sources(&self) -> &[(&'static str, Source)] {
@@ -83,6 +96,65 @@ impl Resolved {
     /// Where one setting came from; `None` for a name that is no setting.
     pub fn source(&self, name: &str) -> Option<Source> {
         self.sources.iter().find(|(field, _)| *field == name).map(|(_, source)| *source)
+    }
+
+    /// Refuses, by name, a setting outside its range, and a truncation that somebody chose where mirostat replaces it.
+    ///
+    /// A recommendation gives way to mirostat, and so does what a weaker place says than the one that chose mirostat.
+    pub fn validate(&self) -> Result<(), SamplingError> {
+        self.params.validate()?;
+        let truncating = SamplingParams { mirostat: Mirostat::Off, ..self.params.clone() };
+        let replaced =
+            STAGES.iter().filter(|info| truncating.uses(info.stage) && !self.params.uses(info.stage));
+        let mirostat = self.source("mirostat").unwrap_or(Source::Default);
+        let chosen = |name: &str| self.source(name).is_some_and(|by| by < Source::File && by <= mirostat);
+        match replaced.filter_map(|info| info.params.first()).find(|name| chosen(name)) {
+            Some(name) => Err(SamplingError::ReplacedByMirostat { name }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How reports write a value.
+trait InWords {
+    fn in_words(&self) -> String;
+}
+
+macro_rules! displayed {
+    ($($type:ty),*) => {
+        $(impl InWords for $type {
+            fn in_words(&self) -> String {
+                self.to_string()
+            }
+        })*
+    };
+}
+
+displayed!(f32, u32, i32, u64);
+
+impl InWords for Mirostat {
+    fn in_words(&self) -> String {
+        (*self as u32).to_string()
+    }
+}
+
+impl<T: InWords> InWords for Option<T> {
+    fn in_words(&self) -> String {
+        self.as_ref().map_or_else(|| "random".to_owned(), T::in_words)
+    }
+}
+
+impl InWords for Vec<(u32, f32)> {
+    fn in_words(&self) -> String {
+        let biases: Vec<_> = self.iter().map(|(id, bias)| format!("{id}={bias}")).collect();
+        biases.join(",")
+    }
+}
+
+/// One string can begin or end in thousands of tokens: their number says enough.
+impl InWords for Vec<Vec<u32>> {
+    fn in_words(&self) -> String {
+        format!("{} token sequences", self.len())
     }
 }
 
@@ -120,6 +192,15 @@ macro_rules! settings {
                 (stringify!($field), source)
             },)*];
             Resolved { params, sources }
+        }
+
+        impl Resolved {
+            /// Every setting in force, in the order of [`SamplingParams`].
+            pub fn settings(&self) -> Vec<Setting> {
+                let values = [$(self.params.$field.in_words(),)*];
+                let named = self.sources.iter().zip(values);
+                named.map(|(&(name, source), value)| Setting { name, value, source }).collect()
+            }
         }
     };
 }
@@ -195,6 +276,57 @@ mod tests {
         assert_eq!(resolved.source("min_keep"), Some(Source::Config));
         assert_eq!(resolved.source("top_n_sigma"), Some(Source::Default));
         assert_eq!(resolved.source("temprature"), None);
+    }
+
+    #[test]
+    fn every_setting_has_a_name_a_value_and_a_source() {
+        let request = Overrides {
+            mirostat: Some(Mirostat::V2),
+            logit_bias: Some(vec![(7, f32::NEG_INFINITY), (8, 1.5)]),
+            dry_sequence_breakers: Some(vec![vec![1], vec![2, 3]]),
+            ..Overrides::default()
+        };
+        let settings = resolve(Layers { request: &request, ..Layers::default() }).settings();
+        let shown = |name: &str| {
+            let setting = settings.iter().find(|setting| setting.name == name).unwrap();
+            format!("{} {}", setting.value, setting.source.name())
+        };
+        assert_eq!(shown("mirostat"), "2 request");
+        assert_eq!(shown("logit_bias"), "7=-inf,8=1.5 request");
+        assert_eq!(shown("dry_sequence_breakers"), "2 token sequences request");
+        assert_eq!(shown("xtc_threshold"), "0.1 default");
+        assert_eq!(shown("seed"), "random default");
+    }
+
+    #[test]
+    fn a_truncation_that_somebody_chose_is_not_dropped_for_mirostat() {
+        let mirostat = Overrides { mirostat: Some(Mirostat::V1), ..Overrides::default() };
+        let truncation = Overrides { xtc_probability: Some(0.5), ..Overrides::default() };
+        let both = Overrides { top_k: Some(5), ..mirostat.clone() };
+        let by = |layers: Layers<'_>| match resolve(layers).validate() {
+            Err(SamplingError::ReplacedByMirostat { name }) => Some(name),
+            other => other.map(|()| None).unwrap(),
+        };
+        let layers = Layers::default();
+        assert_eq!(by(Layers { config: &both, ..layers }), Some("top_k"));
+        assert_eq!(
+            by(Layers { command_line: &truncation, config: &mirostat, ..layers }),
+            Some("xtc_probability")
+        );
+        assert_eq!(
+            by(Layers { command_line: &truncation, file: &mirostat, ..layers }),
+            Some("xtc_probability")
+        );
+        // The stronger place decides, recommendations give way, and at temperature 0 neither acts.
+        assert_eq!(by(Layers { command_line: &mirostat, config: &truncation, ..layers }), None);
+        assert_eq!(by(Layers { file: &both, preset: &truncation, ..layers }), None);
+        let greedy = Overrides { temperature: Some(0.0), ..both.clone() };
+        assert_eq!(by(Layers { request: &greedy, ..layers }), None);
+        let off = Overrides { top_k: Some(0), ..both };
+        assert_eq!(by(Layers { request: &off, ..layers }), None);
+        let out_of_range = Overrides { xtc_threshold: Some(2.0), ..Overrides::default() };
+        let refused = resolve(Layers { request: &out_of_range, ..layers }).validate().unwrap_err();
+        assert!(refused.to_string().contains("xtc_threshold is 2"), "{refused}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod slash;
 mod transcript;
 
 use crate::answer::{self, Answer, System};
-use crate::args::{AnswerArgs, ModelArg, RunningArgs, SamplingArgs};
+use crate::args::{AnswerArgs, ModelArg, RunningArgs, SamplingArgs, with_stages};
 use crate::exit::{self, Exit, Refusal, refuse, usage_line};
 use crate::modes;
 use crate::progress::{Bars, dim, note};
@@ -28,11 +28,11 @@ use transcript::Transcript;
 /// message. /help lists the commands. Where standard input is no terminal, each line of it is a message or a command,
 /// only answers are printed, and the first mistake ends the conversation.
 #[derive(clap::Args)]
-#[command(after_help = "\
+#[command(after_help = with_stages("\
 Examples:
   quern chat demo
   quern chat model.gguf --system \"Answer in one sentence.\" --temp 0.7
-  printf 'My name is Ada.\\nWhat is my name?\\n' | quern chat demo --seed 1")]
+  printf 'My name is Ada.\\nWhat is my name?\\n' | quern chat demo --seed 1"))]
 pub(crate) struct Args {
     #[command(flatten)]
     model: ModelArg,
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, global: &GlobalArgs) -> anyhow::Result<Exit> {
     let model = answer::load(&settings, &args.model, &args.running, &args.sampling, &mut bars)?;
     let system = System::choose(&args.answer.system, model.file().recommended_system());
     let options = args.answer.request();
-    model.sampling(&options.sampling)?.resolved.params.validate().map_err(|e| Refusal(e.to_string()))?;
+    model.sampling(&options.sampling)?.resolved.validate().map_err(|e| Refusal(e.to_string()))?;
     if args.answer.verbose {
         answer::verbose(&model, &options, system.as_ref())?;
     }
@@ -138,9 +138,10 @@ impl Chat<'_> {
     fn set(&mut self, name: String, value: String) -> anyhow::Result<()> {
         let mut settings = self.settings.clone();
         settings.push((name, value));
-        let sampling = SamplingArgs::parse(&settings).map_err(|error| Refusal(usage_line(&error)))?;
-        let params = self.model.sampling(&sampling)?.resolved.params;
-        params.validate().map_err(|error| Refusal(error.to_string()))?;
+        let flags = SamplingArgs::parse(&settings).map_err(|error| Refusal(usage_line(&error)))?;
+        let sampling = flags.overrides(self.model)?;
+        let resolved = self.model.sampling(&sampling)?.resolved;
+        resolved.validate().map_err(|error| Refusal(error.to_string()))?;
         self.settings = settings;
         self.options.sampling = sampling;
         Ok(())

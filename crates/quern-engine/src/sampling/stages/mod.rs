@@ -140,7 +140,7 @@ impl SamplingParams {
         STAGES.iter().map(|info| info.stage).filter(|stage| self.uses(*stage)).collect()
     }
 
-    fn uses(&self, stage: Stage) -> bool {
+    pub(crate) fn uses(&self, stage: Stage) -> bool {
         let draws = !self.is_greedy();
         let truncates = draws && self.mirostat == Mirostat::Off;
         match stage {
