@@ -1,7 +1,10 @@
 //! Flags that several commands share, each defined once.
 
 use clap::{Args, FromArgMatches, ValueEnum};
-use quern::{ActivationMode, KvType, LoadOptions, Mirostat, Overrides, Quern, RequestOptions, STAGES};
+use quern::{
+    ActivationMode, KvType, LoadOptions, Mirostat, Overrides, Quern, RequestOptions, RopeOverrides,
+    RopeReach, STAGES,
+};
 use std::path::PathBuf;
 
 /// Which model.
@@ -45,7 +48,8 @@ enum Kv {
 #[derive(Args)]
 #[command(next_help_heading = "Running")]
 pub(crate) struct RunningArgs {
-    /// Positions to make room for, prompt and answer together; as many as the model was trained for unless given
+    /// Positions to make room for, prompt and answer together; as many as the model was trained for, times --rope-scale
+    /// or --yarn-factor, unless given
     #[arg(long, value_name = "N", value_parser = count)]
     ctx: Option<usize>,
     /// Compute threads; the physical cores this process may use unless given. Results do not depend on it
@@ -57,16 +61,31 @@ pub(crate) struct RunningArgs {
     /// How activations meet quantised weights; q8 unless given
     #[arg(long, value_enum)]
     activations: Option<Activations>,
+    /// Reach a context this many times as long, from 1 up, by dividing positions; layers with a sliding window stay as
+    /// they are. Refused where the file scales by itself
+    #[arg(long, value_name = "X", value_parser = factor, conflicts_with = "yarn_factor")]
+    rope_scale: Option<f32>,
+    /// The same by YaRN over the trained context
+    #[arg(long, value_name = "X", value_parser = factor)]
+    yarn_factor: Option<f32>,
+    /// Replace the base of the rotary embedding (rope.freq_base), above 1; sliding-window layers keep theirs
+    #[arg(long, value_name = "X", value_parser = base)]
+    rope_base: Option<f32>,
 }
 
 impl RunningArgs {
     /// These flags, and those of `other` where they are silent.
     pub(crate) fn or(&self, other: &RunningArgs) -> RunningArgs {
+        // One way beyond the trained context counts, and the stronger place says which.
+        let reach = if self.rope_scale.or(self.yarn_factor).is_some() { self } else { other };
         RunningArgs {
             ctx: self.ctx.or(other.ctx),
             threads: self.threads.or(other.threads),
             kv: self.kv.or(other.kv),
             activations: self.activations.or(other.activations),
+            rope_scale: reach.rope_scale,
+            yarn_factor: reach.yarn_factor,
+            rope_base: self.rope_base.or(other.rope_base),
         }
     }
 
@@ -83,6 +102,10 @@ impl RunningArgs {
                 Kv::F32 => KvType::F32,
             }),
             context: self.ctx,
+            rope: RopeOverrides {
+                base: self.rope_base,
+                reach: self.rope_scale.map(RopeReach::Linear).or(self.yarn_factor.map(RopeReach::Yarn)),
+            },
             ..default
         }
     }
@@ -274,6 +297,20 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A factor by which a context grows.
+fn factor(text: &str) -> Result<f32, String> {
+    number(text).filter(|x| *x >= 1.0).ok_or_else(|| "it must be a number from 1 up".into())
+}
+
+/// The base of a rotary embedding.
+fn base(text: &str) -> Result<f32, String> {
+    number(text).filter(|x| *x > 1.0).ok_or_else(|| "it must be a number above 1".into())
+}
+
+fn number(text: &str) -> Option<f32> {
+    text.parse().ok().filter(|x: &f32| x.is_finite())
+}
+
 /// A version of mirostat.
 fn mirostat(text: &str) -> Result<Mirostat, String> {
     let version: u32 = text.parse().map_err(|_| "it must be 0 (off), 1 or 2")?;
@@ -383,6 +420,33 @@ mod tests {
         // The last of a name counts, however it is written.
         let last = set(&[("logit_bias", "1+1"), ("temp", "1"), ("logit-bias", "2+2")]).unwrap();
         assert_eq!(last.logit_bias, Some(vec![(2, 2.0)]));
+    }
+
+    fn running(flags: &[&str]) -> Result<RunningArgs, String> {
+        let command = RunningArgs::augment_args(clap::Command::new("running").no_binary_name(true));
+        let matches = command.try_get_matches_from(flags).map_err(|error| crate::exit::usage_line(&error))?;
+        Ok(RunningArgs::from_arg_matches(&matches).unwrap())
+    }
+
+    #[test]
+    fn one_way_beyond_the_trained_context_counts() {
+        let rope = |flags: &[&str], other: &[&str]| {
+            running(flags).unwrap().or(&running(other).unwrap()).load_options().rope
+        };
+        let (linear, yarn) = (Some(RopeReach::Linear(2.0)), Some(RopeReach::Yarn(4.0)));
+        assert_eq!(rope(&["--rope-scale=2"], &["--yarn-factor=4"]).reach, linear);
+        let both = rope(&["--rope-base=5e5"], &["--yarn-factor=4", "--rope-base=7"]);
+        assert_eq!(both, RopeOverrides { base: Some(5e5), reach: yarn });
+        assert_eq!(rope(&[], &[]), RopeOverrides::default());
+
+        let refused = running(&["--rope-scale=2", "--yarn-factor=4"]).err().unwrap();
+        assert!(refused.contains("--rope-scale") && refused.contains("--yarn-factor"), "{refused}");
+        for flag in ["--rope-scale", "--yarn-factor", "--rope-base"] {
+            for value in ["0", "-2", "0.5", "nan", "inf", "1e99", "two"] {
+                let refused = running(&[&format!("{flag}={value}")]).err().unwrap();
+                assert!(refused.contains(flag) && refused.contains("must be a number"), "{refused}");
+            }
+        }
     }
 
     #[test]

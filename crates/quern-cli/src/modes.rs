@@ -2,6 +2,7 @@
 
 use quern::{Contract, Facts, SamplingChoice, Setting, Source};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The modes a result depends on, or its speed.
 pub(crate) fn json(facts: &Facts) -> Value {
@@ -16,6 +17,7 @@ pub(crate) fn json(facts: &Facts) -> Value {
         "activations": facts.activations.name(),
         "kv": facts.kv.name(),
         "context": facts.context,
+        "rope": facts.rope.settings().collect::<BTreeMap<_, _>>(),
         "weight_bytes": facts.weight_bytes,
         "numerics": numerics,
     })
@@ -23,12 +25,14 @@ pub(crate) fn json(facts: &Facts) -> Value {
 
 /// The same in one line.
 pub(crate) fn line(facts: &Facts) -> String {
+    let rope = facts.rope.settings().map(|(name, value)| format!(", {name} {value}"));
     format!(
-        "{}; activations {}, kv {}, context {}, weights {}",
+        "{}; activations {}, kv {}, context {}{}, weights {}",
         facts.backend,
         facts.activations.name(),
         facts.kv.name(),
         facts.context,
+        rope.collect::<String>(),
         bytes(facts.weight_bytes as u64)
     )
 }

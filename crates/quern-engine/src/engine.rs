@@ -14,7 +14,7 @@ use std::time::Instant;
 /// How an engine runs its model.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
-    /// Positions of a sequence; None: what the model was trained for.
+    /// Positions of a sequence; None: as many as the model reaches.
     pub context: Option<usize>,
     /// How caches hold keys and values.
     pub kv: KvType,

@@ -24,12 +24,12 @@ pub enum EngineError {
     #[error("the model file has no tokenizer: give token ids instead of text")]
     NoTokenizer,
     /// A context the model cannot have.
-    #[error("a context of {asked} positions was asked for, and the model was trained for {trained}")]
+    #[error("a context of {asked} positions was asked for, and the model reaches {most}")]
     Context {
         /// Asked for.
         asked: usize,
         /// Trained for.
-        trained: usize,
+        most: usize,
     },
     /// Sampling settings, or logits that cannot be drawn from.
     #[error(transparent)]

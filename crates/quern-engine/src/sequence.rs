@@ -52,10 +52,10 @@ impl<B: Backend> Sequencer<B> {
         tokenizer: Option<SharedTokenizer>,
         options: EngineOptions,
     ) -> Result<Self, EngineError> {
-        let trained = model.spec().context_length;
-        let context = options.context.unwrap_or(trained);
-        if context == 0 || context > trained {
-            return Err(EngineError::Context { asked: context, trained });
+        let most = model.spec().context_length;
+        let context = options.context.unwrap_or(most);
+        if context == 0 || context > most {
+            return Err(EngineError::Context { asked: context, most });
         }
         Ok(Sequencer { model, tokenizer, options, context })
     }

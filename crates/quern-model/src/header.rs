@@ -255,23 +255,18 @@ impl<'a> Header<'a> {
             "none" => Ok(RopeScaling::None),
             "linear" => Ok(RopeScaling::Linear { factor: factor()? }),
             "yarn" => {
-                let factor = factor()?;
-                let number = |name: &str, default: f64| {
-                    Ok::<_, ModelError>(
-                        self.opt_f32(&format!("rope.scaling.{name}"))?.map_or(default, f64::from),
-                    )
-                };
                 let original = self.opt_count("rope.scaling.original_context_length")?;
                 let Some(original) = original.or(self.opt_count("context_length")?) else {
                     return self.refuse("yarn comes without rope.scaling.original_context_length");
                 };
-                Ok(RopeScaling::Yarn {
-                    factor,
-                    original_context: original as f64,
-                    beta_fast: number("yarn_beta_fast", 32.0)?,
-                    beta_slow: number("yarn_beta_slow", 1.0)?,
-                    attention_factor: number("attn_factor", 1.0)? * (1.0 + 0.1 * libm::log(factor)),
-                })
+                let mut yarn = RopeScaling::yarn(factor()?, original as f64);
+                if let RopeScaling::Yarn { beta_fast, beta_slow, attention_factor, .. } = &mut yarn {
+                    let number = |name: &str| self.opt_f32(&format!("rope.scaling.{name}"));
+                    *beta_fast = number("yarn_beta_fast")?.map_or(*beta_fast, f64::from);
+                    *beta_slow = number("yarn_beta_slow")?.map_or(*beta_slow, f64::from);
+                    *attention_factor *= number("attn_factor")?.map_or(1.0, f64::from);
+                }
+                Ok(yarn)
             }
             other => self.refuse(format!("rope scaling \"{}\" is not known", other.escape_default())),
         }

@@ -12,6 +12,7 @@ mod header;
 mod hugging_face;
 mod load;
 mod rope;
+mod rope_overrides;
 mod spec;
 mod state;
 
@@ -21,6 +22,7 @@ pub use forward::Workspace;
 pub use header::{Header, Sizes};
 pub use hugging_face::{HuggingFace, is_hugging_face, open_hugging_face};
 pub use load::Model;
+pub use rope_overrides::{RopeOverrides, RopeReach};
 pub use spec::{
     AttentionSpec, DeltaNetSpec, DenseSpec, FeedForward, LayerSpec, Mixer, ModelSpec, NormPlacement,
     RopeScaling, RopeSpec, SpecLimits,

@@ -352,7 +352,17 @@ impl<B: Backend> Model<B> {
         file: &Arc<Gguf>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Model<B>, ModelError> {
-        let spec = ModelSpec::from_gguf(file)?;
+        Model::load_as(backend, file, ModelSpec::from_gguf(file)?, progress)
+    }
+
+    /// The same for a file that is to be run as `spec` says, which is the file's own with changes.
+    pub fn load_as(
+        backend: Arc<B>,
+        file: &Arc<Gguf>,
+        spec: ModelSpec,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Model<B>, ModelError> {
+        spec.validate()?;
         let mut binder = Binder {
             backend: &*backend,
             file,

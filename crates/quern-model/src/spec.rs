@@ -12,7 +12,7 @@ pub struct ModelSpec {
     pub n_vocab: usize,
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Positions the model was trained for.
+    /// Positions the model was trained for, or reaches by [`ModelSpec::with_rope`].
     pub context_length: usize,
     /// Added to the mean square in every RMS norm.
     pub norm_eps: f32,
@@ -163,6 +163,19 @@ pub enum RopeScaling {
         /// Multiplies cosines and sines.
         attention_factor: f64,
     },
+}
+
+impl RopeScaling {
+    /// YaRN with the constants of its paper.
+    pub(crate) fn yarn(factor: f64, original_context: f64) -> RopeScaling {
+        RopeScaling::Yarn {
+            factor,
+            original_context,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            attention_factor: 1.0 + 0.1 * libm::log(factor),
+        }
+    }
 }
 
 /// Bounds on what a file may ask for: far above any model there is, far below what overflows or exhausts memory.

@@ -45,6 +45,6 @@ pub use quern_hub::{CachedModel, Hub, HubError, Origin, Progress, ShortName, sho
 pub use quern_kernels::isa::Level;
 pub use quern_model::{
     AttentionSpec, DeltaNetSpec, FeedForward, LayerSpec, Mixer, ModelError, ModelSpec, NormPlacement,
-    RopeScaling, RopeSpec,
+    RopeOverrides, RopeReach, RopeScaling, RopeSpec,
 };
 pub use quern_tokenizer::{EncodeOptions, OwnedSegment, Segment, SharedTokenizer, StreamDecoder, Tokenizer};

@@ -7,13 +7,14 @@ use quern_cpu::{ActivationMode, CpuBackend, CpuOptions};
 use quern_engine::{Engine, EngineOptions};
 use quern_hub::Progress;
 use quern_kernels::isa::Level;
-use quern_model::{Model, ModelError, ModelSpec};
+use quern_model::{Model, ModelError, ModelSpec, RopeOverrides};
 use quern_tokenizer::SharedTokenizer;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How a model is loaded and run. None of it but `activations` and `kv` changes a bit of any result.
+/// How a model is loaded and run. None of it but `activations`, `kv` and `rope` changes a bit of any
+/// result.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadOptions {
     /// Compute threads; None: the physical cores this process may use.
@@ -24,8 +25,10 @@ pub struct LoadOptions {
     pub isa: Option<Level>,
     /// How caches hold keys and values.
     pub kv: KvType,
-    /// Positions of a sequence; None: what the model was trained for.
+    /// Positions of a sequence; None: what the model was trained for, times the factor of `rope`.
     pub context: Option<usize>,
+    /// Changes to the file's rotary embedding.
+    pub rope: RopeOverrides,
     /// Tokens of a prefill batch.
     pub prefill_chunk: usize,
     /// Read the file's tokenizer. Without it, only ids can be given.
@@ -41,6 +44,7 @@ impl Default for LoadOptions {
             isa: cpu.level,
             kv: engine.kv,
             context: engine.context,
+            rope: RopeOverrides::default(),
             prefill_chunk: engine.prefill_chunk,
             tokenizer: true,
         }
@@ -68,6 +72,8 @@ pub struct Facts {
     pub kv: KvType,
     /// Positions of a sequence.
     pub context: usize,
+    /// Changes to the file's rotary embedding.
+    pub rope: RopeOverrides,
     /// Weights in memory, beside the mapped file.
     pub weight_bytes: usize,
     /// What loading took, a download not included.
@@ -98,13 +104,15 @@ impl Quern {
     ) -> Result<Quern, Error> {
         let started = Instant::now();
         let tokenizer = if options.tokenizer { file.opt_tokenizer()? } else { None };
+        let spec = file.spec()?;
         if let Some(tokenizer) = &tokenizer {
-            check_vocabulary(&file, tokenizer.n_vocab())?;
+            check_vocabulary(&file, &spec, tokenizer.n_vocab())?;
         }
+        let spec = spec.with_rope(&options.rope).map_err(|error| Error::model(file.path(), error))?;
         let cpu =
             CpuOptions { threads: options.threads, activations: options.activations, level: options.isa };
         let backend = Arc::new(CpuBackend::new(&cpu)?);
-        let model = load_weights(&file, backend.clone(), progress)?;
+        let model = load_weights(&file, spec, backend.clone(), progress)?;
         let weight_bytes = model.weight_bytes();
         let settings =
             EngineOptions { context: options.context, kv: options.kv, prefill_chunk: options.prefill_chunk };
@@ -119,6 +127,7 @@ impl Quern {
             activations: backend.activations(),
             kv: settings.kv,
             context: engine.context(),
+            rope: options.rope,
             weight_bytes,
             load_time: started.elapsed(),
         };
@@ -161,24 +170,24 @@ impl Quern {
 }
 
 /// A tokenizer larger than the embedding would give ids that the model has no rows for (R43).
-fn check_vocabulary(file: &ModelFile, tokens: usize) -> Result<(), Error> {
-    let spec = file.spec()?;
+fn check_vocabulary(file: &ModelFile, spec: &ModelSpec, tokens: usize) -> Result<(), Error> {
     if tokens <= spec.n_vocab {
         return Ok(());
     }
     let reason = format!("the tokenizer has {tokens} tokens, the embedding {} rows", spec.n_vocab);
-    Err(Error::model(file.path(), ModelError::Spec { arch: spec.arch, reason }))
+    Err(Error::model(file.path(), ModelError::Spec { arch: spec.arch.clone(), reason }))
 }
 
 fn load_weights(
     file: &ModelFile,
+    spec: ModelSpec,
     backend: Arc<CpuBackend>,
     progress: &mut dyn Progress,
 ) -> Result<Model<CpuBackend>, Error> {
     let total = file.gguf().tensors().iter().map(|tensor| tensor.n_bytes).sum();
     progress.start(&format!("loading {}", file.name()), Some(total));
     let mut done = 0;
-    let model = Model::load(backend, file.gguf(), &mut |bytes, _| {
+    let model = Model::load_as(backend, file.gguf(), spec, &mut |bytes, _| {
         progress.advance(bytes.saturating_sub(done));
         done = bytes;
     });

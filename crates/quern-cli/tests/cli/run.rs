@@ -256,7 +256,8 @@ fn a_bias_forces_and_forbids_a_token() {
     assert_eq!(forced("--dry-multiplier 100 --dry-allowed-length 3"), "xxxx.x");
     // Each token ends what came before: there is nothing to prolong.
     let breaker = text_of(504);
-    let dry = ["--temp", "0", "--logit-bias", "504+40", "--dry-multiplier", "100", "--dry-allowed-length", "1"];
+    let dry =
+        ["--temp", "0", "--logit-bias", "504+40", "--dry-multiplier", "100", "--dry-allowed-length", "1"];
     assert_eq!(story(&[&dry[..], &["--dry-sequence-breaker", &breaker]].concat()), [504; 6]);
 }
 
@@ -267,7 +268,16 @@ fn text_of(id: u32) -> String {
 #[test]
 fn verbose_says_what_is_in_force_and_who_chose_it() {
     let mut args = vec!["run", "Hi", "--top-p", "0.5", "-n", "1", "--verbose", "--threads", "1"];
-    args.extend(["--xtc-probability", "0.5", "--logit-bias", "7=-inf", "--dry-sequence-breaker", r"\n"]);
+    args.extend([
+        "--yarn-factor",
+        "2",
+        "--xtc-probability",
+        "0.5",
+        "--logit-bias",
+        "7=-inf",
+        "--dry-sequence-breaker",
+        r"\n",
+    ]);
     let demo = model(DEMO);
     args.insert(1, &demo);
     let ran = quern(&args);
@@ -277,6 +287,8 @@ fn verbose_says_what_is_in_force_and_who_chose_it() {
         "activations q8",
         "top_p 0.5 (command line)",
         "xtc_probability 0.5 (command line)",
+        // Trained for 8192.
+        "context 16384, yarn_factor 2,",
         "logit_bias 7=-inf (command line)",
         "token sequences (command line)",
         "temperature 0.2 (preset)",

@@ -1,6 +1,7 @@
 //! `quern score`, against logits of the publisher's own code.
 
 use crate::common::{DEMO, model, quern, quern_with_input, run, text, tiny};
+use serde_json::json;
 use std::process::Command;
 
 /// The first prompt of a tiny model and transformers' logits for it.
@@ -128,4 +129,31 @@ fn one_id_predicts_nothing_and_says_so() {
     let json = quern(&["score", &tiny("llama-plain.gguf"), "--ids", "1", "--json"]).json();
     assert!(json["nll_mean"].is_null() && json["perplexity"].is_null(), "{json}");
     assert_eq!(json["logprobs"].as_array().unwrap().len(), 1);
+}
+
+/// The file was trained for 512 positions, and tests/rope_overrides.rs of quern-model says what the flags compute.
+#[test]
+fn a_context_reaches_as_far_as_the_flags_say() {
+    let plain = tiny("llama-plain.gguf");
+    let score =
+        |flags: &[&str]| quern(&[&["score", &plain, "--ids", "1,2,3,4,5,6", "--json"], flags].concat());
+    let published = score(&[]).json();
+    assert_eq!((&published["modes"]["context"], &published["modes"]["rope"]), (&512.into(), &json!({})));
+    for (flags, rope, context) in [
+        (&["--rope-scale", "4"][..], json!({ "rope_scale": 4.0 }), 2048),
+        (&["--yarn-factor", "1.5"], json!({ "yarn_factor": 1.5 }), 768),
+        (&["--rope-base", "10000"], json!({ "rope_base": 10000.0 }), 512),
+        (&["--rope-scale", "2", "--ctx", "1024"], json!({ "rope_scale": 2.0 }), 1024),
+    ] {
+        let json = score(flags).json();
+        assert_eq!((&json["modes"]["rope"], &json["modes"]["context"]), (&rope, &context.into()));
+        assert_ne!(json["nll_sum"], published["nll_sum"], "{flags:?}");
+    }
+    let message = score(&["--rope-scale", "2", "--ctx", "1025"]).refused();
+    assert!(message.contains("1025") && message.contains("reaches 1024"), "{message}");
+    let message = score(&["--rope-scale", "2", "--yarn-factor", "2"]).refused();
+    assert!(message.contains("--rope-scale") && message.contains("--yarn-factor"), "{message}");
+    let linear = tiny("llama-linear.gguf");
+    let message = quern(&["score", &linear, "--ids", "1,2", "--yarn-factor", "2"]).refused();
+    assert!(message.contains("yarn_factor") && message.contains("declares linear scaling by 4"), "{message}");
 }
