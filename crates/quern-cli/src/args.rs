@@ -435,6 +435,7 @@ mod tests {
         };
         let (linear, yarn) = (Some(RopeReach::Linear(2.0)), Some(RopeReach::Yarn(4.0)));
         assert_eq!(rope(&["--rope-scale=2"], &["--yarn-factor=4"]).reach, linear);
+        assert_eq!(rope(&["--yarn-factor=4"], &["--rope-scale=2"]).reach, yarn);
         let both = rope(&["--rope-base=5e5"], &["--yarn-factor=4", "--rope-base=7"]);
         assert_eq!(both, RopeOverrides { base: Some(5e5), reach: yarn });
         assert_eq!(rope(&[], &[]), RopeOverrides::default());

@@ -101,12 +101,12 @@ struct Layer {
 impl Layer {
     /// Refuses what no flag would take, by the name that `spell` gives to a key in this place.
     fn new(given: Vec<Given>, spell: &dyn Fn(&str) -> String) -> anyhow::Result<Layer> {
-        for one in &given {
-            if let Err(error) = parse(std::slice::from_ref(one)) {
-                return refuse(format!("{}: {}", spell(&one.key), why(&error, &one.key)));
+        // One after the other: what fails is then the last, by itself or beside an earlier one.
+        for (i, last) in given.iter().enumerate() {
+            if let Err(error) = parse(&given[..=i]) {
+                return refuse(format!("{}: {}", spell(&last.key), why(&error, &last.key)));
             }
         }
-        // Each holds by itself, and no two exclude each other.
         let shared = parse(&given).map_err(|error| anyhow::anyhow!("{}", usage_line(&error)))?;
         Ok(Layer { given, shared })
     }
@@ -349,6 +349,7 @@ mod tests {
             ("temp = 1\ntemp = 2", &["line 2"]),
             ("temp = [1]", &["`temp` holds a list", "a number or a text"]),
             ("logit_bias = [['1+1']]", &["`logit_bias` holds a list", "a list of them"]),
+            ("rope_scale = 2\nyarn_factor = 2", &["FILE yarn_factor", "--rope-scale", "cannot be used"]),
             ("logit_bias = true", &["`logit_bias` holds a boolean"]),
             ("logit_bias = ['1+1', 'x']", &["FILE logit_bias", "--logit-bias", "'x'"]),
             ("a = \n", &["line 1"]),

@@ -32,14 +32,16 @@ pub(crate) fn run(args: &Args, global: &GlobalArgs) -> anyhow::Result<Exit> {
         print_json(&json!({ "file": file, "settings": Value::Object(values.collect::<Map<_, _>>()) }))?;
         return Ok(Exit::Done);
     }
-    let mut page = match settings.path() {
-        Some(path) => format!("{:<16}{}\n", "file", path.display()),
-        None => format!("{:<16}none\n", "file"),
-    };
+    let width = in_force.iter().map(|setting| setting.key.len()).max().unwrap_or(0) + 2;
+    let file = settings.path().map_or_else(|| "none".to_owned(), |path| path.display().to_string());
+    let mut page = format!("{:<width$}{file}\n", "file");
     for setting in in_force {
         page += &match setting.value {
-            Some(value) => format!("{:<16}{value} ({})\n", setting.key, setting.source),
-            None => format!("{:<16}-  {}\n", setting.key, setting.help),
+            // A sequence breaker can be a line break.
+            Some(value) => {
+                format!("{:<width$}{} ({})\n", setting.key, value.replace('\n', "\\n"), setting.source)
+            }
+            None => format!("{:<width$}-  {}\n", setting.key, setting.help),
         };
     }
     write_stdout(page.as_bytes())?;

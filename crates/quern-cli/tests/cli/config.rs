@@ -49,7 +49,33 @@ fn a_flag_counts_before_a_variable_and_that_before_the_file() {
     assert_eq!(setting("kv"), ("f32".into(), "config file".into()));
     assert_eq!(setting("seed"), (serde_json::Value::Null, "default".into()));
     let page = quern(folder.path(), &variables, &["config"]).done();
-    assert!(page.contains("top_p           0.875 (environment)"), "{page}");
+    assert!(page.contains("\ntop_p                 0.875 (environment)\n"), "{page}");
+}
+
+/// A variable has one value, which may hold several biases; a key of the file may be a list.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_setting_that_repeats_is_taken_whole_from_one_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines =
+        "logit_bias = ['504+100', '505=-inf']\ndry_sequence_breaker = [\"\\n\", '.']\nyarn_factor = 2\n";
+    write(folder.path(), lines);
+    let page = quern(folder.path(), &[], &["config"]).done();
+    for part in ["\nlogit_bias            504+100,505=-inf (config file)\n", "\\n,. (config file)\n"] {
+        assert!(page.contains(part), "{page}");
+    }
+    let args = ["run", &model(DEMO), "Hi", "-n", "2", "--temp", "0", "--json"];
+    let json = quern(folder.path(), &[], &args).json();
+    assert_eq!(json["ids"], serde_json::json!([504, 504]));
+    assert_eq!(json["sampling"]["logit_bias"]["value"], "504=100,505=-inf");
+    assert_eq!(json["modes"]["rope"], serde_json::json!({ "yarn_factor": 2.0 }));
+    let variables = [("QUERN_LOGIT_BIAS", "506=100,507+1"), ("QUERN_ROPE_SCALE", "4")];
+    let json = quern(folder.path(), &variables, &args).json();
+    assert_eq!(json["ids"], serde_json::json!([506, 506]));
+    // The stronger place says which way the context grows.
+    assert_eq!(json["modes"]["rope"], serde_json::json!({ "rope_scale": 4.0 }));
+    let json = quern(folder.path(), &variables, &[&args[..], &["--logit-bias", "508+100"]].concat()).json();
+    assert_eq!(json["ids"], serde_json::json!([508, 508]));
 }
 
 /// Temperature 0 is greedy wherever it is said.
@@ -103,6 +129,8 @@ fn what_is_wrong_is_refused_by_name_and_place() {
         ("temp = \"hot\"", "hot"),
         ("x", "line 1"),
         ("\n[run]\n", "`run`"),
+        ("rope_scale = 0.5", "--rope-scale"),
+        ("rope_scale = 2\nyarn_factor = 2", "cannot be used with"),
     ] {
         let message = ask(lines);
         assert!(message.contains("bad.toml") && message.contains(part), "{lines}: {message}");
