@@ -133,7 +133,7 @@ fn folder(name: &str, letters: std::ops::Range<u8>) -> tempfile::TempDir {
         std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
     }
     let vocab: Vec<String> =
-        letters.clone().map(|c| format!("\"{}\": {}", char::from(c), c - b'A')).collect();
+        letters.clone().map(|c| format!("{}: {}", serde_json::json!(char::from(c)), c - b'A')).collect();
     let end = letters.end - b'A';
     let tokenizer = format!(
         r#"{{"added_tokens": [{{"id": {end}, "content": "<|end|>", "special": true, "single_word": false,

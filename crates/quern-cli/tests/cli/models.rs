@@ -24,10 +24,10 @@ fn filled(cache: &Path) {
     std::fs::create_dir_all(repo.join(COMMIT)).unwrap();
     let sha256: String = Sha256::digest(&model).iter().map(|byte| format!("{byte:02x}")).collect();
     let record = serde_json::json!({
-        "version": 1,
+        "version": 2,
         "reference": "hf:someone/Tiny-GGUF:Q8_0",
         "commit": COMMIT,
-        "files": [{ "path": "tiny-Q8_0.gguf", "bytes": model.len(), "sha256": sha256 }],
+        "files": [{ "path": "tiny-Q8_0.gguf", "bytes": model.len(), "hash": { "kind": "sha256", "hex": sha256 } }],
     });
     std::fs::write(repo.join(COMMIT).join("tiny-Q8_0.gguf"), model).unwrap();
     std::fs::write(repo.join("q8_0@main.json"), record.to_string()).unwrap();
