@@ -28,7 +28,7 @@ pub enum EngineError {
     Context {
         /// Asked for.
         asked: usize,
-        /// Trained for.
+        /// The most it can have.
         most: usize,
     },
     /// Sampling settings, or logits that cannot be drawn from.
