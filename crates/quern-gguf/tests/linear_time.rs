@@ -4,37 +4,46 @@
 mod common;
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{ARRAY, Builder, F32, STRING, U32, array, rewriter, string};
+use cpu_time::ThreadTime;
 use quern_gguf::{Gguf, Safetensors};
 
 /// What t(2n)/t(n) must stay below: twice the work, and room for a machine that is busy.
 const MOST: f64 = 3.0;
-/// Runs of each size, of which the fastest counts.
-const RUNS: usize = 7;
-/// How often a ratio that is too large is measured again: a machine is busy at times, a quadratic loop always.
-const ATTEMPTS: usize = 4;
+/// Rounds before a ratio is believed.
+const ROUNDS: usize = 3;
+/// Rounds after which it is believed whatever it is: a busy machine empties caches now and then.
+const MOST_ROUNDS: usize = 30;
+/// Sizes that are tried, each twice the last. A step, where memory outgrows a cache, shows at one of them; work that grows
+/// too fast does so at all.
+const SIZES: usize = 3;
 
-/// Measures the work at sizes n and 2n, by turns so that a slow moment meets both.
+/// Measures the work at sizes n and 2n on a CPU, by turns so that a slow moment meets both; of each the best time counts.
 fn ratio<T>(make: &impl Fn(usize) -> T, work: &impl Fn(&T), n: usize) -> f64 {
     let inputs = [make(n), make(2 * n)];
     let mut best = [Duration::MAX; 2];
-    for _ in 0..RUNS {
+    let mut ratio = f64::INFINITY;
+    for round in 0..MOST_ROUNDS {
         for (input, best) in inputs.iter().zip(&mut best) {
-            let start = Instant::now();
+            let start = ThreadTime::now();
             work(input);
             *best = start.elapsed().min(*best);
         }
+        ratio = best[1].as_secs_f64() / best[0].as_secs_f64();
+        if round + 1 >= ROUNDS && ratio < MOST {
+            break;
+        }
     }
-    best[1].as_secs_f64() / best[0].as_secs_f64()
+    ratio
 }
 
 #[track_caller]
 fn linear<T>(n: usize, make: impl Fn(usize) -> T, work: impl Fn(&T)) {
     let ratios: Vec<f64> =
-        std::iter::repeat_with(|| ratio(&make, &work, n)).take(ATTEMPTS).take_while(|r| *r >= MOST).collect();
-    assert!(ratios.len() < ATTEMPTS, "twice the size took {ratios:.2?} times as long");
+        (0..SIZES).map(|size| ratio(&make, &work, n << size)).take_while(|ratio| *ratio >= MOST).collect();
+    assert!(ratios.len() < SIZES, "twice the size took {ratios:.2?} times as long");
 }
 
 fn open(file: &[u8]) {
