@@ -223,7 +223,7 @@ impl Level {
     #[inline]
     pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self.0 {
-            Set::Scalar => kernel.run(Scalar::<false>),
+            Set::Scalar => kernel.run(Scalar::<{ scalar::FMA_EVERYWHERE }>),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `ScalarFma` is only made by `Level::scalar` after FMA was detected.
             Set::ScalarFma => unsafe { scalar::run_with_fma(kernel) },

@@ -3,12 +3,15 @@
 //! The primitives that loop over sixty-four bytes stay out of line: folded into every kernel of every format they would be
 //! most of what the crate takes to compile.
 
-use super::{Isa, Kernel};
+use super::Isa;
 
 /// Runs anywhere. `FMA` says that the code around it is compiled with the FMA instruction: then a fused multiply-add is
 /// one instruction, and else a library call, which is kept out of line so that kernels do not swell with calls.
 #[derive(Clone, Copy)]
 pub struct Scalar<const FMA: bool>;
+
+/// Whether every CPU this is compiled for has the FMA instruction; every aarch64 does.
+pub(super) const FMA_EVERYWHERE: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
 
 #[inline(never)]
 fn fma_by_call(a: &[f32; 16], b: &[f32; 16], c: &[f32; 16]) -> [f32; 16] {
@@ -30,7 +33,7 @@ fn fma_lanes(a: &[f32; 16], b: &[f32; 16], c: &[f32; 16]) -> [f32; 16] {
 /// The CPU must have FMA.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "fma")]
-pub(super) unsafe fn run_with_fma<K: Kernel>(kernel: K) -> K::Output {
+pub(super) unsafe fn run_with_fma<K: super::Kernel>(kernel: K) -> K::Output {
     kernel.run(Scalar::<true>)
 }
 
