@@ -1,7 +1,6 @@
 //! Completion scripts and manual pages, which are made out of the command line's definition.
 
-use crate::common::{quern, run, text};
-use std::process::Command;
+use crate::common::{quern, text};
 
 /// The script of bash is read by bash itself, and completes what the help lists.
 #[test]
@@ -27,7 +26,7 @@ fn a_completion_script_completes() {
             words[words.len() - 1],
             words[words.len() - 2],
         );
-        run(Command::new("bash").args(["--norc", "-c", &ask]), b"").done()
+        crate::common::run(std::process::Command::new("bash").args(["--norc", "-c", &ask]), b"").done()
     };
     assert_eq!(complete(&["quern", "ins"]).trim(), "inspect");
     assert_eq!(complete(&["quern", "run", "--max"]).trim(), "--max-tokens");

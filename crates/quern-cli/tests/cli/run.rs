@@ -1,7 +1,6 @@
 //! `quern run` on the demo model.
 
 use crate::common::{DEMO, GEMMA3, model, quern, quern_with_input, run};
-use std::io::Read;
 use std::process::{Command, Stdio};
 
 const QUESTION: &str = "What is the capital of France?";
@@ -333,6 +332,8 @@ fn the_first_command_says_paris() {
 #[test]
 #[cfg(unix)]
 fn ctrl_c_keeps_what_was_written() {
+    use std::io::Read;
+
     let mut command = Command::new(env!("CARGO_BIN_EXE_quern"));
     command.args(["run", &model(DEMO), "Count.", "--temp", "0", "--ignore-eos"]);
     let mut child =
