@@ -4,8 +4,7 @@
 //! [`reset_sigpipe`] gives the pipeline its usual behaviour. A server must not call it: there a closed connection is an
 //! error value of one request.
 //!
-//! Deliberately absent: SIGTERM and SIGHUP (the server's runtime owns them), and Windows consoles: there Ctrl-C ends the
-//! process at once, as it does for any program that does not ask otherwise.
+//! Deliberately absent: SIGTERM and SIGHUP (the server's runtime owns them), and on Windows every console event but Ctrl-C.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -103,7 +102,45 @@ mod imp {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
+mod imp {
+    use super::INTERRUPTED;
+    use std::io;
+    use std::sync::atomic::Ordering;
+
+    /// Handlers form a list, so there is nothing to remember: ours is taken off it again.
+    pub(super) struct Disposition;
+
+    type Handler = unsafe extern "system" fn(u32) -> i32;
+    const CTRL_C_EVENT: u32 = 0;
+
+    #[link(name = "kernel32")]
+    unsafe extern "system" {
+        fn SetConsoleCtrlHandler(handler: Option<Handler>, add: i32) -> i32;
+    }
+
+    /// There is no such signal: a closed pipe is an error of the write.
+    pub(super) fn reset_sigpipe() {}
+
+    /// Called on a thread of the system's own. Zero leaves the event to the next handler, the last of which ends the
+    /// process: so a second Ctrl-C ends even a stuck one.
+    unsafe extern "system" fn on_event(event: u32) -> i32 {
+        i32::from(event == CTRL_C_EVENT && !INTERRUPTED.swap(true, Ordering::SeqCst))
+    }
+
+    pub(super) fn catch() -> io::Result<Disposition> {
+        // SAFETY: the handler is a function of this program, valid as long as it runs, and only swaps an atomic.
+        let done = unsafe { SetConsoleCtrlHandler(Some(on_event), 1) };
+        if done == 0 { Err(io::Error::last_os_error()) } else { Ok(Disposition) }
+    }
+
+    pub(super) fn restore(_previous: &Disposition) {
+        // SAFETY: takes off what `catch` put on the list; a handler that is not there is refused without harm.
+        unsafe { SetConsoleCtrlHandler(Some(on_event), 0) };
+    }
+}
+
+#[cfg(not(any(unix, windows)))]
 mod imp {
     use std::io;
 
