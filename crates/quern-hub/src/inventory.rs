@@ -15,6 +15,8 @@ pub struct CachedModel {
     pub reference: String,
     /// Where it came from.
     pub origin: Origin,
+    /// The first part, or the folder: what a path to it would be.
+    pub path: PathBuf,
     /// Its files, first part first.
     pub files: Vec<PathBuf>,
     /// Their size together, in bytes.
@@ -43,6 +45,7 @@ impl Hub {
             Some(CachedModel {
                 reference: entry.name.into(),
                 origin: Origin::ShortName,
+                path: file.clone(),
                 files: vec![file],
                 bytes,
             })
@@ -114,7 +117,7 @@ fn in_cache(repo: &Path, record: &Record) -> CachedModel {
     let files = record.paths(repo);
     let bytes = files.iter().filter_map(|file| Some(fs::metadata(file).ok()?.len())).sum();
     let origin = Origin::Repository { commit: record.commit.clone() };
-    CachedModel { reference: record.reference.clone(), origin, files, bytes }
+    CachedModel { reference: record.reference.clone(), origin, path: record.model(repo), files, bytes }
 }
 
 /// What a folder holds, by name; nothing where it is not there.

@@ -59,6 +59,15 @@ impl Record {
         self.files.iter().map(|file| repo.join(&self.commit).join(&file.path)).collect()
     }
 
+    /// What a path to the model is: that of its first file, or its folder, given the folder of the repository.
+    pub(crate) fn model(&self, repo: &Path) -> PathBuf {
+        let folder = repo.join(&self.commit);
+        match self.files.first() {
+            Some(file) if file.path != CONFIG => folder.join(&file.path),
+            _ => folder,
+        }
+    }
+
     fn write(&self, path: &Path) -> Result<(), HubError> {
         let temporary = path.with_extension(format!("{}.part", std::process::id()));
         let write = || {
@@ -108,12 +117,11 @@ impl Hub {
                 record
             }
         };
-        let path = record.paths(&repo).swap_remove(0);
-        if path.ends_with(CONFIG) {
-            let folder = path.parent().unwrap_or(&path).to_owned();
-            return Ok(ResolvedModel { path: folder, name: reference.name.clone(), system: None });
-        }
-        let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let path = record.model(&repo);
+        let name = match path.file_stem() {
+            Some(stem) if path.is_file() => stem.to_string_lossy().into_owned(),
+            _ => reference.name.clone(),
+        };
         Ok(ResolvedModel { path, name, system: None })
     }
 

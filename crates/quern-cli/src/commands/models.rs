@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args, global: &GlobalArgs) -> anyhow::Result<Exit> {
             }
         }
         Action::Path { model } => match find(&hub, model)? {
-            Some(found) => write_stdout(format!("{}\n", found.files[0].display()).as_bytes())?,
+            Some(found) => write_stdout(format!("{}\n", found.path.display()).as_bytes())?,
             None => return refuse(format!("`{model}` is not in the cache; quern models list shows what is")),
         },
     }
@@ -105,5 +105,11 @@ fn report(model: &CachedModel) -> Value {
         Origin::ShortName => json!({ "kind": "short name" }),
         Origin::Repository { commit } => json!({ "kind": "hugging face", "commit": commit }),
     };
-    json!({ "reference": model.reference, "bytes": model.bytes, "files": model.files, "origin": origin })
+    json!({
+        "reference": model.reference,
+        "bytes": model.bytes,
+        "path": model.path,
+        "files": model.files,
+        "origin": origin,
+    })
 }

@@ -206,7 +206,7 @@ fn a_folder_is_fetched_with_what_it_needs() {
     assert_eq!(again.path, found.path);
     let hub = hub(dir.path(), &endpoint);
     let cached = hub.cached().unwrap();
-    assert_eq!((cached.len(), cached[0].files.len()), (1, 3));
+    assert_eq!((cached.len(), cached[0].files.len(), &cached[0].path), (1, 3, &found.path));
     assert!(hub.remove("hf:someone/Model-GGUF").unwrap() > Some(BYTES));
     assert_eq!(files(dir.path()), Vec::<String>::new());
     // A small file that is not the one of the commit.
