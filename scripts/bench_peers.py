@@ -92,12 +92,14 @@ def main():
     parser.add_argument("--record", action="store_true", help=f"add the table to {RECORD.name}")
     options = parser.parse_args()
     options.model = [(name, path) for name, path in options.model if (options.only or "") in name]
+    # What is measured is what was built: before anybody goes on working.
+    measured = commit()
     text = table(options)
     print(text)
     if options.record:
         about = f"{machine()}, {options.threads} threads, {options.rounds} rounds in turn"
         with RECORD.open("a") as record:
-            record.write(f"\n## {datetime.date.today()}, {commit()}\n\n{about}.\n\n{text}\n")
+            record.write(f"\n## {datetime.date.today()}, {measured}\n\n{about}.\n\n{text}\n")
 
 
 main()

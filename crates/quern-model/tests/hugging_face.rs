@@ -39,6 +39,7 @@ fn what_cannot_be_honoured_is_refused_by_name() {
         ("qwen3", "model_type", Value::Null, "has no model_type"),
         ("qwen3", "hidden_act", json!("relu"), "has hidden_act = \"relu\": it can be silu"),
         ("qwen3", "use_sliding_window", json!(true), "use_sliding_window"),
+        ("mistral", "sliding_window", json!(4096), "has a sliding_window"),
         ("qwen3", "quantization_config", json!({"quant_method": "gptq"}), "quantization_config"),
         ("qwen3", "num_hidden_layers", json!(-2), "has num_hidden_layers = -2, not a count"),
         ("qwen3", "num_hidden_layers", json!(2000), "block_count is 2000"),

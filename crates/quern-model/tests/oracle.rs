@@ -58,6 +58,7 @@ oracles! {
     gemma3_folder "gemma3-keys";
     gemma3_linear_folder "gemma3-linear";
     // In four files with an index.
+    mistral_folder "mistral";
     qwen2_folder "qwen2";
     qwen3_folder "qwen3";
     qwen35_folder "qwen35";
@@ -75,6 +76,7 @@ oracles! {
     gemma3_keys "gemma3-keys";
     // R22: the scale of the 62-layer model is by hidden/n_heads.
     gemma3_62_layers "gemma3-62-layers";
+    mistral "mistral";
     qwen2 "qwen2";
     qwen3 "qwen3";
     qwen35 "qwen35";

@@ -58,9 +58,14 @@ pub(super) const fn hugging_face(model_types: &'static [&'static str]) -> Huggin
         activation: "silu",
         one_plus_norms: false,
         tied: false,
-        config: |config, _| match config.opt_bool("use_sliding_window")? {
-            Some(true) => config.refuse("has use_sliding_window: that cannot be run yet"),
-            _ => Ok(()),
+        // Qwen says by a key of its own whether the window counts; Mistral has no such key.
+        config: |config, _| match (
+            config.opt_bool("use_sliding_window")?,
+            config.opt_count("sliding_window")?,
+        ) {
+            (Some(true), _) => config.refuse("has use_sliding_window: that cannot be run yet"),
+            (None, Some(_)) => config.refuse("has a sliding_window: that cannot be run yet"),
+            (Some(false), _) | (None, None) => Ok(()),
         },
     }
 }

@@ -13,4 +13,4 @@ pub(super) fn spec(h: &Header<'_>) -> Result<ModelSpec, ModelError> {
     dense(h, Dense { pairs, qk_norm: false })
 }
 
-pub(super) const HUGGING_FACE: HuggingFace = hugging_face(&["llama"]);
+pub(super) const HUGGING_FACE: HuggingFace = hugging_face(&["llama", "mistral"]);
