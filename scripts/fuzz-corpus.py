@@ -4,7 +4,8 @@
     scripts/fuzz-corpus.py
 
 fills fuzz/corpus/TARGET with the fixtures of this repository, whole where they are small, and the first bytes of larger
-ones and of llama.cpp's vocabularies in $QUERN_TEST_DATA/vocab (see scripts/fetch-models.sh). Nothing there is committed.
+ones and of llama.cpp's vocabularies in $QUERN_TEST_DATA/vocab, and the chat templates beside them (see
+scripts/fetch-models.sh). Nothing there is committed.
 """
 
 import json
@@ -58,6 +59,9 @@ def main():
     for i, text in enumerate(json.loads((tokenizers / "texts.json").read_text())):
         # The first byte chooses one of the tokenizers.
         seed("tokenizer_text", str(i), bytes([i % 35]) + text.encode())
+
+    for path in sorted((data / "templates").glob("*.jinja")):
+        seed("chat_template", path.stem, path.read_bytes())
 
 
 def two_parts():

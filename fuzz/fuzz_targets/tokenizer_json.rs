@@ -7,7 +7,8 @@
 use libfuzzer_sys::fuzz_target;
 use quern_tokenizer::{EncodeOptions, Segment, SpecialIds, from_json};
 
-const TEXTS: [&str; 4] = ["", " Hello,  wörld's <mask> 1234\r\n\n\u{3000}e\u{301}日本", "<0x41>▁##a[SEP]\0", "aaaaaaaa        "];
+const TEXTS: [&str; 4] =
+    ["", " Hello,  wörld's <mask> 1234\r\n\n\u{3000}e\u{301}日本", "<0x41>▁##a[SEP]\0", "aaaaaaaa        "];
 
 fuzz_target!(|json: &[u8]| {
     match from_json(json, &SpecialIds::default()) {

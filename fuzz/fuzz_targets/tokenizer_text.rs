@@ -6,14 +6,26 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use quern_tokenizer::{EncodeOptions, Segment, SharedTokenizer, SpecialIds, TokenKind, Vocab, from_json, from_vocab};
+use quern_tokenizer::{
+    EncodeOptions, Segment, SharedTokenizer, SpecialIds, TokenKind, Vocab, from_json, from_vocab,
+};
 use serde_json::{Value, json};
 
 const CASES: &str = include_str!("../../crates/quern-tokenizer/tests/json/cases.json");
 const RWKV: &str = include_str!("../../crates/quern-tokenizer/tests/golden/rwkv_tokens.json");
 const PRE: [&str; 12] = [
-    "default", "llama-bpe", "qwen2", "qwen35", "gpt-4o", "tekken", "deepseek-llm", "deepseek-v3", "kimi-k2", "superbpe",
-    "tiny_aya", "afmoe",
+    "default",
+    "llama-bpe",
+    "qwen2",
+    "qwen35",
+    "gpt-4o",
+    "tekken",
+    "deepseek-llm",
+    "deepseek-v3",
+    "kimi-k2",
+    "superbpe",
+    "tiny_aya",
+    "afmoe",
 ];
 
 /// Each tokenizer, and whether text comes back whole.
@@ -29,13 +41,18 @@ static TOKENIZERS: LazyLock<Vec<(SharedTokenizer, bool)>> = LazyLock::new(|| {
     };
     let mut all = Vec::new();
     for name in cases.as_object().expect("cases").keys() {
-        let tokenizer = from_json(file(name).to_string().as_bytes(), &SpecialIds::default()).expect("a good file");
+        let tokenizer =
+            from_json(file(name).to_string().as_bytes(), &SpecialIds::default()).expect("a good file");
         all.push((tokenizer, ["gpt2", "falcon", "odd_pattern"].contains(&name.as_str())));
     }
 
     let model = &file("gpt2")["model"];
-    let mut tokens: Vec<(u64, &str)> =
-        model["vocab"].as_object().expect("tokens").iter().map(|(t, id)| (id.as_u64().expect("an id"), t.as_str())).collect();
+    let mut tokens: Vec<(u64, &str)> = model["vocab"]
+        .as_object()
+        .expect("tokens")
+        .iter()
+        .map(|(t, id)| (id.as_u64().expect("an id"), t.as_str()))
+        .collect();
     tokens.sort_unstable();
     let merge = |merge: &Value| match merge {
         Value::String(merge) => merge.clone(),
@@ -54,10 +71,12 @@ static TOKENIZERS: LazyLock<Vec<(SharedTokenizer, bool)>> = LazyLock::new(|| {
     }
 
     let tokens: Vec<String> = serde_json::from_str(RWKV).expect("tokens");
-    let vocab = Vocab { model: "rwkv", tokens: tokens.iter().map(String::as_bytes).collect(), ..Vocab::default() };
+    let vocab =
+        Vocab { model: "rwkv", tokens: tokens.iter().map(String::as_bytes).collect(), ..Vocab::default() };
     all.push((from_vocab(&vocab).expect("a good vocabulary"), true));
 
-    let mut tokens: Vec<String> = vec!["<unk>".into(), "a".into(), "▁".into(), "▁a".into(), "aa".into(), "▁▁".into()];
+    let mut tokens: Vec<String> =
+        vec!["<unk>".into(), "a".into(), "▁".into(), "▁a".into(), "aa".into(), "▁▁".into()];
     let mut kinds = vec![TokenKind::Normal; tokens.len()];
     kinds[0] = TokenKind::Unknown;
     tokens.extend((0..=255u8).map(|byte| format!("<0x{byte:02X}>")));
@@ -68,7 +87,13 @@ static TOKENIZERS: LazyLock<Vec<(SharedTokenizer, bool)>> = LazyLock::new(|| {
             tokens: tokens.iter().map(String::as_bytes).collect(),
             kinds: Some(kinds.clone()),
             scores: Some((0..tokens.len()).map(|id| -(id as f32)).collect()),
-            special: SpecialIds { unk: Some(0), add_bos: Some(false), add_eos: Some(false), add_sep: Some(false), ..SpecialIds::default() },
+            special: SpecialIds {
+                unk: Some(0),
+                add_bos: Some(false),
+                add_eos: Some(false),
+                add_sep: Some(false),
+                ..SpecialIds::default()
+            },
             ..Vocab::default()
         };
         all.push((from_vocab(&vocab).expect("a good vocabulary"), false));
