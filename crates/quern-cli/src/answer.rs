@@ -115,15 +115,16 @@ pub(crate) fn follow(
     anyhow::bail!("the engine ended without an end")
 }
 
-/// Tokens, speeds and the end of an answer, in one line.
+/// Tokens, speeds, the end of an answer and the seed of its draws, in one line.
 pub(crate) fn stats(finish: &Finish) -> String {
     let (usage, timings) = (&finish.usage, &finish.timings);
     format!(
-        "{} prompt tokens at {:.1} tok/s, {} generated at {:.1} tok/s, ended by {}",
+        "{} prompt tokens at {:.1} tok/s, {} generated at {:.1} tok/s, ended by {}, seed {}",
         usage.prompt_tokens,
         timings.prompt_tok_s(usage),
         usage.completion_tokens,
         timings.generate_tok_s(usage),
         finish.reason.name(),
+        finish.seed,
     )
 }

@@ -72,6 +72,8 @@ pub(crate) fn run(args: &Args, global: &GlobalArgs) -> anyhow::Result<Exit> {
             write_stdout(b"\n")?;
         }
         dim(&answer::stats(&answer.finish));
+    } else if args.answer.verbose {
+        note(&answer::stats(&answer.finish));
     }
     Ok(match answer.finish.reason {
         FinishReason::Cancelled => Exit::Interrupted,

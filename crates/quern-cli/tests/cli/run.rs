@@ -346,3 +346,18 @@ fn ctrl_c_keeps_what_was_written() {
     assert_eq!(output.status.code(), Some(130));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+/// A seed that nobody gave is told, and gives the same answer again.
+#[test]
+fn a_random_seed_is_told() {
+    let demo = model(DEMO);
+    let ask = |more: &[&str]| {
+        let asked = ["run", &demo, QUESTION, "--temp", "1.5", "-n", "12", "--verbose"];
+        quern(&[&asked[..], more].concat())
+    };
+    let first = ask(&[]);
+    let told = first.stderr();
+    let (_, seed) = told.rsplit_once(", seed ").unwrap();
+    assert_eq!(ask(&["--seed", seed.trim()]).stdout(), first.stdout());
+    assert!(ask(&["--seed", "0"]).stderr().contains(", seed 0\n"));
+}
