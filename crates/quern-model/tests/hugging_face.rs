@@ -102,6 +102,17 @@ fn the_publishers_sampling_becomes_the_files() {
 }
 
 #[test]
+fn a_cap_that_is_null_is_none() {
+    let folder = edited("gemma2", |config| {
+        config["attn_logit_softcapping"] = json!(null);
+        config.as_object_mut().unwrap().remove("final_logit_softcapping");
+    });
+    let spec = ModelSpec::from_gguf(&open_hugging_face(folder.path()).unwrap()).unwrap();
+    let quern_model::Mixer::Attention(attention) = &spec.layers[0].mixer else { panic!("attends") };
+    assert_eq!((attention.softcap, spec.final_softcap), (None, Some(30.0)));
+}
+
+#[test]
 fn folders_and_safetensors_are_known_by_name() {
     assert!(is_hugging_face(&fixture("tiny/qwen3")));
     assert!(is_hugging_face(Path::new("x/model.safetensors")));

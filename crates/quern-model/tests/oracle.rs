@@ -6,7 +6,7 @@ mod common;
 
 use common::{Run, backend, fixture, logits, npy};
 use quern_gguf::{AssembledTensor, Gguf, Metadata, TensorType, Value};
-use quern_model::{Model, open_hugging_face};
+use quern_model::{Mixer, Model, ModelSpec, open_hugging_face};
 use std::sync::Arc;
 
 /// Every row within 1e-4 of its largest reference logit, and the same best token wherever the reference is sure.
@@ -58,6 +58,7 @@ oracles! {
     gemma3_folder "gemma3-keys";
     gemma3_linear_folder "gemma3-linear";
     // In four files with an index.
+    gemma2_folder "gemma2";
     mistral_folder "mistral";
     qwen2_folder "qwen2";
     qwen3_folder "qwen3";
@@ -76,6 +77,7 @@ oracles! {
     gemma3_keys "gemma3-keys";
     // R22: the scale of the 62-layer model is by hidden/n_heads.
     gemma3_62_layers "gemma3-62-layers";
+    gemma2 "gemma2";
     mistral "mistral";
     qwen2 "qwen2";
     qwen3 "qwen3";
@@ -157,6 +159,19 @@ fn layers_that_predict_further_tokens_are_not_run() {
         let refusal = refusal(with(layer, ahead));
         assert!(refusal.contains(expected), "{refusal}");
     }
+}
+
+/// The first files of Gemma 2 have no keys for what all models of the family share; the values are those of
+/// `Gemma2Config` in transformers 5.24.0.
+#[test]
+fn what_gemma_2_does_not_say() {
+    let (mut entries, tensors) = parts("gemma2");
+    entries.retain(|(key, _)| !key.contains("softcapping") && !key.contains("sliding_window"));
+    let spec = ModelSpec::from_gguf(&together(entries, tensors)).unwrap();
+    let Mixer::Attention(first) = &spec.layers[0].mixer else { panic!("attends") };
+    let Mixer::Attention(second) = &spec.layers[1].mixer else { panic!("attends") };
+    assert_eq!((spec.final_softcap, first.softcap, second.softcap), (Some(30.0), Some(50.0), Some(50.0)));
+    assert_eq!((first.window, second.window), (Some(4096), None));
 }
 
 /// Twice the weights under a scale of a half, as NVFP4 files bring scales: the same logits.

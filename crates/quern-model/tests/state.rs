@@ -124,7 +124,8 @@ fn a_hybrid_goes_back_to_nothing_or_to_a_fork() {
 /// Tokens one at a time, the last logits of each.
 #[test]
 fn decode_equals_prefill() {
-    for name in MODELS {
+    let others = ["gemma2", "mistral", "qwen2", "qwen3"].map(|name| format!("tiny/{name}.gguf"));
+    for name in MODELS.into_iter().chain(others.iter().map(String::as_str)) {
         let mut bench = Bench::new(name, 100);
         let n_vocab = bench.model.spec().n_vocab;
         let ids = ids(40, n_vocab, 7);

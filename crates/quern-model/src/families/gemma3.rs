@@ -80,10 +80,8 @@ pub(super) const HUGGING_FACE: HuggingFace = HuggingFace {
     config,
 };
 
-fn config(config: &Config<'_>, entries: &mut Entries) -> Result<(), ModelError> {
-    if config.opt_f32("attn_logit_softcapping")?.is_some() {
-        return config.refuse("has attn_logit_softcapping: that cannot be run yet");
-    }
+/// What the configurations of Gemma 2 and 3 have in common: which layers slide, and by what scores are scaled.
+pub(super) fn shared_config(config: &Config<'_>, entries: &mut Entries) -> Result<(), ModelError> {
     if config.opt_bool("use_bidirectional_attention")? == Some(true) {
         return config.refuse("has use_bidirectional_attention: it is no model that generates");
     }
@@ -95,6 +93,17 @@ fn config(config: &Config<'_>, entries: &mut Entries) -> Result<(), ModelError> 
         (None, Some(period)) => entries.count("attention.sliding_window_pattern", period),
         (None, None) => {}
     }
+    if let Some(width) = config.opt_count("query_pre_attn_scalar")? {
+        entries.count("attention.query_pre_attn_scalar", width);
+    }
+    Ok(())
+}
+
+fn config(config: &Config<'_>, entries: &mut Entries) -> Result<(), ModelError> {
+    if config.opt_f32("attn_logit_softcapping")?.is_some() {
+        return config.refuse("has attn_logit_softcapping: that cannot be run yet");
+    }
+    shared_config(config, entries)?;
     let local = config.rope()?.object("sliding_attention")?;
     if let Some(local) = &local {
         local.expect_one_of("rope_type", &["default"])?;
@@ -105,9 +114,6 @@ fn config(config: &Config<'_>, entries: &mut Entries) -> Result<(), ModelError> 
     };
     if let Some(base) = base {
         entries.own("rope.freq_base_swa", Value::F32(base));
-    }
-    if let Some(width) = config.opt_count("query_pre_attn_scalar")? {
-        entries.count("attention.query_pre_attn_scalar", width);
     }
     if let Some(cap) = config.opt_f32("final_logit_softcapping")? {
         entries.own("final_logit_softcapping", Value::F32(cap));

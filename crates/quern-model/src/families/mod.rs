@@ -1,6 +1,7 @@
 //! Model families: one file each, one line in [`FAMILIES`].
 
 mod dense;
+mod gemma2;
 mod gemma3;
 mod llama;
 mod qwen2;
@@ -24,6 +25,7 @@ pub struct Family {
 /// Every family that can be run.
 pub static FAMILIES: &[Family] = &[
     Family { arch: "llama", spec: llama::spec, hugging_face: llama::HUGGING_FACE },
+    Family { arch: "gemma2", spec: gemma2::spec, hugging_face: gemma2::HUGGING_FACE },
     Family { arch: "gemma3", spec: gemma3::spec, hugging_face: gemma3::HUGGING_FACE },
     Family { arch: "qwen2", spec: qwen2::spec, hugging_face: qwen2::HUGGING_FACE },
     Family { arch: "qwen3", spec: qwen3::spec, hugging_face: qwen3::HUGGING_FACE },

@@ -36,6 +36,11 @@ impl<'a> Config<'a> {
         self.fields.get(name).filter(|value| !value.is_null())
     }
 
+    /// Whether a field is there to say that there is nothing.
+    pub(crate) fn is_null(&self, name: &str) -> bool {
+        self.fields.get(name).is_some_and(Json::is_null)
+    }
+
     fn typed<T>(
         &self,
         name: &str,
