@@ -56,15 +56,15 @@ debian_toolchain() {
     dpkg --add-architecture arm64 && apt-get update -qq || return 1
     std=$(apt-cache depends libstd-rust-web-dev | grep -oE 'libstd-rust-web-[0-9.]+' | head -n 1) || return 1
     llvm=$(apt-cache depends rustc-web "$std" | grep -o 'libllvm[0-9]*' | head -n 1) || return 1
-    mkdir -p "$dir/packages" "$dir/root"
+    mkdir -p "$dir/packages" "$dir/unpacked"
     # apt drops its rights where it can, and then could not write here.
     (cd "$dir/packages" && apt-get download -qq -o APT::Sandbox::User=root \
       rustc-web "$llvm" "$std" libstd-rust-web-dev libstd-rust-web-dev:arm64) || return 1
-    for package in "$dir"/packages/*.deb; do dpkg -x "$package" "$dir/root" || return 1; done
+    for package in "$dir"/packages/*.deb; do dpkg -x "$package" "$dir/unpacked" || return 1; done
     cat >"$dir/rustc.new" <<WRAPPER
 #!/bin/sh
-export LD_LIBRARY_PATH="$dir/root/usr/lib/x86_64-linux-gnu:$dir/root/usr/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
-exec "$dir/root/usr/bin/rustc" --sysroot "$dir/root/usr" "\$@"
+export LD_LIBRARY_PATH="$dir/unpacked/usr/lib/x86_64-linux-gnu:$dir/unpacked/usr/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
+exec "$dir/unpacked/usr/bin/rustc" --sysroot "$dir/unpacked/usr" "\$@"
 WRAPPER
     chmod +x "$dir/rustc.new"
     mv "$dir/rustc.new" "$dir/rustc"
