@@ -42,9 +42,9 @@ pub enum ModelError {
     TensorShape {
         /// Its name.
         name: String,
-        /// Its shape.
+        /// Its shape, or the value that is wrong.
         found: String,
-        /// The shape it should have.
+        /// What it should be.
         expected: String,
     },
     /// Tensors that the forward pass would not use.

@@ -229,6 +229,11 @@ impl<B: Backend> Binder<'_, B> {
             let info = self.find(&name)?;
             match vector(self.file, &info)?[..] {
                 [scale] if scale.is_finite() => Ok(Some(scale)),
+                [scale] => Err(ModelError::TensorShape {
+                    name,
+                    found: scale.to_string(),
+                    expected: "a finite number".into(),
+                }),
                 _ => Err(shape_error(&info, &[1])),
             }
         };
