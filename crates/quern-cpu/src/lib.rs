@@ -209,8 +209,7 @@ impl Backend for CpuBackend {
             let Some(weight) = &product.weight.packed else {
                 panic!("a weight held for look-ups was multiplied by")
             };
-            let form = weight.form(self.int8());
-            forms = Forms { quantized: forms.quantized | form.quantized, float: forms.float | form.float };
+            forms = forms.and(weight.form(self.level, rows, self.int8()));
             packed.push(quern_kernels::linear::Product {
                 weight,
                 scale: product.scale,

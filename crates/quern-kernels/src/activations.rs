@@ -1,5 +1,5 @@
-//! Activations as the linear kernels read them: int8 blocks (rule 1) and f32 (rule 2), both in tiles of up to four
-//! tokens whose values lie side by side, so that a kernel broadcasts from one stream.
+//! Activations as the linear kernels read them: int8 blocks (rule 1) and f32 (rule 2), both in tiles of a few tokens
+//! whose values lie side by side, so that a kernel broadcasts from one stream.
 //!
 //! An int8 block has one float scale and an integer sub-scale for each half. Halves of sixteen keep about half the
 //! rounding error of blocks of thirty-two (one large value spoils fewer neighbours), and an integer sub-scale costs less
@@ -8,10 +8,14 @@
 use crate::isa::{Isa, Kernel, Level};
 use crate::pool::Pool;
 use crate::shared::Shared;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Tokens in a full tile. The last tile of a batch has what is left.
+/// Tokens in a full tile of int8 activations. The last tile of a batch has what is left.
 pub const TILE_TOKENS: usize = 4;
+
+/// Tokens in a full tile of f32 activations: twelve sums of eight lanes cover the latency of two fma a cycle.
+pub const FLOAT_TILE_TOKENS: usize = 6;
 
 /// Values that share one float scale.
 pub const BLOCK_K: usize = 32;
@@ -35,93 +39,201 @@ pub struct NonFinite {
     pub row: usize,
 }
 
+/// Rows of an [`XPart`].
+const PART_ROWS: usize = 17;
+
+/// What a part of 32 k takes of the activations of `T` tokens: [`XRow`] says which row is what.
+///
+/// Everything that a multiply-add wants lies in one stream, a word for each token, ready to be broadcast.
+pub(crate) type XPart<const T: usize> = [[i32; T]; PART_ROWS];
+
+/// A row of an [`XPart`]. A part holds either bytes or pairs.
+#[derive(Clone, Copy)]
+pub(crate) struct XRow(usize);
+
+#[allow(non_upper_case_globals)]
+impl XRow {
+    /// Bytes: four codes, first in the low byte.
+    pub(crate) const fn codes(step: usize) -> XRow {
+        XRow(step)
+    }
+    /// Bytes: the sub-scale of a half, twice, as i16.
+    pub(crate) const fn sub(half: usize) -> XRow {
+        XRow(8 + half)
+    }
+    /// Bytes: minus the sums of a half's codes at k mod 4 in {0, 1} (low sixteen bits) and in {2, 3}.
+    pub(crate) const fn minus_pairs(half: usize) -> XRow {
+        XRow(10 + half)
+    }
+    /// Bytes, f32: the sum of a half's values, as its codes give them.
+    pub(crate) const fn half_sum(half: usize) -> XRow {
+        XRow(12 + half)
+    }
+    /// Bytes, f32: the sum of the part's values, as its codes give them.
+    pub(crate) const Sum: XRow = XRow(14);
+    /// Bytes: minus the sum of the part's codes times their sub-scales.
+    pub(crate) const MinusSum: XRow = XRow(15);
+    /// Pairs: two codes times their sub-scale, as i16, first in the low half.
+    pub(crate) const fn pair(step: usize) -> XRow {
+        XRow(step)
+    }
+    /// Both, f32: the part's scale.
+    pub(crate) const Scale: XRow = XRow(16);
+}
+
+/// Rows by name.
+pub(crate) trait Rows<const T: usize> {
+    /// The words of the tokens.
+    fn row(&self, row: XRow) -> &[i32; T];
+}
+
+impl<const T: usize> Rows<T> for XPart<T> {
+    #[inline(always)]
+    fn row(&self, row: XRow) -> &[i32; T] {
+        &self[row.0]
+    }
+}
+
+/// Int8 activations in one of their forms, per tile `[cols / 32][PART_ROWS][tokens]`.
+#[derive(Default)]
+struct Words(Vec<i32>);
+
+impl Words {
+    /// Words of `tokens` tokens from token `first` on, which begins a tile.
+    fn range(first: usize, tokens: usize, cols: usize) -> Range<usize> {
+        let words = cols / BLOCK_K * PART_ROWS;
+        first * words..(first + tokens) * words
+    }
+}
+
 /// What a linear layer multiplies by. Buffers are kept from call to call.
 #[derive(Default)]
 pub struct Activations {
     rows: usize,
     cols: usize,
-    quantized: bool,
-    /// Per tile [cols/4][tokens]: four codes in an i32, first in the low byte.
-    q: Vec<i32>,
-    /// Per tile [cols/32][tokens]
-    d: Vec<f32>,
-    /// Per tile [cols/32][tokens]: the block's scale times the sum of its codes times their sub-scales.
-    dsum: Vec<f32>,
-    /// Per tile [cols/16][tokens]: sub-scales.
-    sub: Vec<i32>,
-    /// Per tile [cols/16][tokens]: sums of the codes at k mod 4 in {0, 1} (low sixteen bits) and in {2, 3}.
-    pairs: Vec<i32>,
-    float: bool,
+    forms: Forms,
+    bytes: Words,
+    pairs: Words,
     /// Per tile [cols][tokens]
     x: Vec<f32>,
 }
 
-/// Int8 activations of `tokens` rows.
+/// Int8 activations of up to a block of tokens.
 #[derive(Clone, Copy)]
-pub struct QuantTile<'a> {
-    /// First row of the batch in this tile.
-    pub(crate) first_row: usize,
+pub struct QuantBlock<'a> {
+    words: &'a [i32],
+    tokens: usize,
+    /// Parts of a row.
+    n_parts: usize,
+    /// The parts that are meant.
+    first_part: usize,
+    parts: usize,
+}
+
+/// Int8 activations of a tile.
+#[derive(Clone, Copy)]
+pub(crate) struct QuantTile<'a> {
+    /// First token, within the block.
+    pub(crate) first: usize,
     pub(crate) tokens: usize,
-    q: &'a [i32],
-    d: &'a [f32],
-    dsum: &'a [f32],
-    sub: &'a [i32],
-    pairs: &'a [i32],
+    words: &'a [i32],
+}
+
+impl<'a> QuantBlock<'a> {
+    /// The same with `parts` parts of each row, from `first_part`.
+    pub(crate) fn parts(self, first_part: usize, parts: usize) -> QuantBlock<'a> {
+        QuantBlock { first_part, parts, ..self }
+    }
+
+    /// The parts of the one token there is.
+    #[inline(always)]
+    pub(crate) fn only_token(self) -> &'a [XPart<1>] {
+        debug_assert_eq!(self.tokens, 1);
+        self.words.as_chunks::<1>().0.as_chunks::<PART_ROWS>().0
+    }
+
+    #[inline(always)]
+    pub(crate) fn tiles(self) -> impl Iterator<Item = QuantTile<'a>> {
+        let row_words = self.n_parts * PART_ROWS;
+        (0..self.tokens).step_by(TILE_TOKENS).map(move |first| {
+            let tokens = TILE_TOKENS.min(self.tokens - first);
+            let start = first * row_words + self.first_part * PART_ROWS * tokens;
+            QuantTile { first, tokens, words: &self.words[start..start + self.parts * PART_ROWS * tokens] }
+        })
+    }
 }
 
 impl<'a> QuantTile<'a> {
-    /// The four steps of a half block.
+    /// Its parts; `T` is its number of tokens.
     #[inline(always)]
-    pub(crate) fn q<const T: usize>(&self, half: usize) -> &'a [[i32; T]] {
-        self.q[4 * T * half..4 * T * (half + 1)].as_chunks().0
-    }
-    /// The scales of a block.
-    #[inline(always)]
-    pub(crate) fn d<const T: usize>(&self, block: usize) -> &'a [f32] {
-        &self.d[T * block..T * (block + 1)]
-    }
-    /// The sums of a block's values, as its codes give them.
-    #[inline(always)]
-    pub(crate) fn dsum<const T: usize>(&self, block: usize) -> &'a [f32] {
-        &self.dsum[T * block..T * (block + 1)]
-    }
-    /// The sub-scales of a half block.
-    #[inline(always)]
-    pub(crate) fn sub<const T: usize>(&self, half: usize) -> &'a [i32] {
-        &self.sub[T * half..T * (half + 1)]
-    }
-    /// The sums of a half block's values, as its codes give them.
-    #[inline(always)]
-    pub(crate) fn half_sums<const T: usize>(&self, half: usize) -> [f32; T] {
-        let (d, sub, pairs) = (self.d::<T>(half / 2), self.sub::<T>(half), self.pairs::<T>(half));
-        let mut sums = [0.0; T];
-        for t in 0..T {
-            sums[t] = d[t] * (sub[t] * (i32::from(pairs[t] as i16) + (pairs[t] >> 16))) as f32;
-        }
-        sums
-    }
-    /// The pair sums of a half block, as [`Isa::acc_start`] takes them.
-    #[inline(always)]
-    pub(crate) fn pairs<const T: usize>(&self, half: usize) -> &'a [i32] {
-        &self.pairs[T * half..T * (half + 1)]
+    pub(crate) fn parts<const T: usize>(self) -> &'a [XPart<T>] {
+        self.words.as_chunks::<T>().0.as_chunks::<PART_ROWS>().0
     }
 }
 
-/// f32 activations of `tokens` rows, [cols][tokens].
+/// f32 activations of up to a block of tokens.
 #[derive(Clone, Copy)]
-pub struct FloatTile<'a> {
-    pub(crate) first_row: usize,
+pub struct FloatBlock<'a> {
+    x: &'a [f32],
+    tokens: usize,
+    cols: usize,
+    first_col: usize,
+    n_cols: usize,
+}
+
+/// f32 activations of a tile.
+#[derive(Clone, Copy)]
+pub(crate) struct FloatTile<'a> {
+    /// First token, within the block.
+    pub(crate) first: usize,
     pub(crate) tokens: usize,
-    pub(crate) x: &'a [f32],
+    x: &'a [f32],
+}
+
+impl<'a> FloatBlock<'a> {
+    /// The same with `n_cols` columns from `first_col`.
+    pub(crate) fn cols(self, first_col: usize, n_cols: usize) -> FloatBlock<'a> {
+        FloatBlock { first_col, n_cols, ..self }
+    }
+
+    #[inline(always)]
+    pub(crate) fn tiles(self) -> impl Iterator<Item = FloatTile<'a>> {
+        (0..self.tokens).step_by(FLOAT_TILE_TOKENS).map(move |first| {
+            let tokens = FLOAT_TILE_TOKENS.min(self.tokens - first);
+            let start = first * self.cols + self.first_col * tokens;
+            FloatTile { first, tokens, x: &self.x[start..start + self.n_cols * tokens] }
+        })
+    }
+}
+
+impl<'a> FloatTile<'a> {
+    /// Its values by column; `T` is its number of tokens.
+    #[inline(always)]
+    pub(crate) fn x<const T: usize>(self) -> &'a [[f32; T]] {
+        self.x.as_chunks::<T>().0
+    }
 }
 
 /// Which forms of the activations a set of weights needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forms {
-    /// Int8 blocks.
-    pub quantized: bool,
+    /// Int8 blocks, codes as bytes.
+    pub bytes: bool,
+    /// Int8 blocks, codes times their sub-scales as pairs of i16.
+    pub pairs: bool,
     /// f32.
     pub float: bool,
+}
+
+impl Forms {
+    /// Both sets.
+    pub fn and(self, other: Forms) -> Forms {
+        Forms {
+            bytes: self.bytes | other.bytes,
+            pairs: self.pairs | other.pairs,
+            float: self.float | other.float,
+        }
+    }
 }
 
 impl Activations {
@@ -137,7 +249,7 @@ impl Activations {
 
     /// Which forms are held.
     pub fn forms(&self) -> Forms {
-        Forms { quantized: self.quantized, float: self.float }
+        self.forms
     }
 
     /// Takes `x` = [rows, cols] in the asked forms. Int8 needs cols to be a multiple of 32.
@@ -150,54 +262,49 @@ impl Activations {
         forms: Forms,
     ) -> Result<(), NonFinite> {
         let rows = x.len() / cols;
-        (self.rows, self.cols) = (rows, cols);
-        (self.quantized, self.float) = (forms.quantized, forms.float);
-        if forms.quantized {
+        (self.rows, self.cols, self.forms) = (rows, cols, forms);
+        let int8 = forms.bytes || forms.pairs;
+        if int8 {
             assert!(
                 cols.is_multiple_of(BLOCK_K),
                 "int8 activations need a multiple of {BLOCK_K} columns, not {cols}"
             );
-            self.q.resize(rows * cols / 4, 0);
-            self.d.resize(rows * cols / 32, 0.0);
-            self.dsum.resize(rows * cols / 32, 0.0);
-            self.sub.resize(rows * cols / 16, 0);
-            self.pairs.resize(rows * cols / 16, 0);
         }
+        let n_words = Words::range(0, rows, cols).end;
+        self.bytes.0.resize(if forms.bytes { n_words } else { 0 }, 0);
+        self.pairs.0.resize(if forms.pairs { n_words } else { 0 }, 0);
         if forms.float {
             self.x.resize(rows * cols, 0.0);
         }
         let broken = AtomicUsize::new(usize::MAX);
-        let (q, d, dsum) = (Shared::new(&mut self.q), Shared::new(&mut self.d), Shared::new(&mut self.dsum));
-        let (sub, pairs) = (Shared::new(&mut self.sub), Shared::new(&mut self.pairs));
+        let (bytes, pairs) = (Shared::new(&mut self.bytes.0), Shared::new(&mut self.pairs.0));
         let floats = Shared::new(&mut self.x);
-        let n_tiles = rows.div_ceil(TILE_TOKENS);
-        pool.run(n_tiles, &|_, tile| {
-            let first = tile * TILE_TOKENS;
-            let tokens = TILE_TOKENS.min(rows - first);
-            let rows_of_tile = &x[first * cols..(first + tokens) * cols];
-            if forms.quantized {
-                let part = |n: usize| (first * n, tokens * n);
-                let ((q0, qn), (d0, dn), (h0, hn)) = (part(cols / 4), part(cols / 32), part(cols / 16));
+        let quant_tiles = if int8 { rows.div_ceil(TILE_TOKENS) } else { 0 };
+        let float_tiles = if forms.float { rows.div_ceil(FLOAT_TILE_TOKENS) } else { 0 };
+        pool.run(quant_tiles + float_tiles, &|_, tile| {
+            if tile < quant_tiles {
+                let first = tile * TILE_TOKENS;
+                let tokens = TILE_TOKENS.min(rows - first);
+                let range = |held: bool| if held { Words::range(first, tokens, cols) } else { 0..0 };
+                let (in_bytes, in_pairs) = (range(forms.bytes), range(forms.pairs));
                 // SAFETY: tiles do not overlap, and each is taken by one chunk.
                 let tile = unsafe {
                     Quantize {
-                        x: rows_of_tile,
+                        x: &x[first * cols..(first + tokens) * cols],
                         cols,
-                        q: q.slice(q0, qn),
-                        d: d.slice(d0, dn),
-                        dsum: dsum.slice(d0, dn),
-                        sub: sub.slice(h0, hn),
-                        pairs: pairs.slice(h0, hn),
+                        bytes: bytes.slice(in_bytes.start, in_bytes.len()),
+                        pairs: pairs.slice(in_pairs.start, in_pairs.len()),
                     }
                 };
                 if let Some(row) = level.run(tile) {
                     broken.fetch_min(first + row, Ordering::Relaxed);
                 }
-            }
-            if forms.float {
+            } else {
+                let first = (tile - quant_tiles) * FLOAT_TILE_TOKENS;
+                let tokens = FLOAT_TILE_TOKENS.min(rows - first);
                 // SAFETY: tiles do not overlap, and each is taken by one chunk.
                 let out = unsafe { floats.slice(first * cols, tokens * cols) };
-                for (t, row) in rows_of_tile.chunks_exact(cols).enumerate() {
+                for (t, row) in x[first * cols..(first + tokens) * cols].chunks_exact(cols).enumerate() {
                     for (out, v) in out[t..].iter_mut().step_by(tokens).zip(row) {
                         *out = *v;
                     }
@@ -210,44 +317,36 @@ impl Activations {
         }
     }
 
-    fn tiles(&self) -> impl Iterator<Item = (usize, usize)> {
-        let rows = self.rows;
-        (0..rows.div_ceil(TILE_TOKENS))
-            .map(move |i| (i * TILE_TOKENS, TILE_TOKENS.min(rows - i * TILE_TOKENS)))
+    /// Int8 blocks of the tokens `tokens`, which begin a tile.
+    pub(crate) fn quant(&self, pairs: bool, tokens: Range<usize>) -> QuantBlock<'_> {
+        let words = if pairs { &self.pairs.0 } else { &self.bytes.0 };
+        let n_parts = self.cols / BLOCK_K;
+        QuantBlock {
+            words: &words[Words::range(tokens.start, tokens.len(), self.cols)],
+            tokens: tokens.len(),
+            n_parts,
+            first_part: 0,
+            parts: n_parts,
+        }
     }
 
-    pub(crate) fn quant_tiles(&self) -> impl Iterator<Item = QuantTile<'_>> {
-        self.tiles().map(|(first_row, tokens)| {
-            let part = |n: usize| first_row * n..(first_row + tokens) * n;
-            QuantTile {
-                first_row,
-                tokens,
-                q: &self.q[part(self.cols / 4)],
-                d: &self.d[part(self.cols / 32)],
-                dsum: &self.dsum[part(self.cols / 32)],
-                sub: &self.sub[part(self.cols / 16)],
-                pairs: &self.pairs[part(self.cols / 16)],
-            }
-        })
-    }
-
-    pub(crate) fn float_tiles(&self) -> impl Iterator<Item = FloatTile<'_>> {
-        self.tiles().map(|(first_row, tokens)| FloatTile {
-            first_row,
-            tokens,
-            x: &self.x[first_row * self.cols..(first_row + tokens) * self.cols],
-        })
+    /// f32 of the tokens `tokens`, which begin a tile.
+    pub(crate) fn float(&self, tokens: Range<usize>) -> FloatBlock<'_> {
+        FloatBlock {
+            x: &self.x[tokens.start * self.cols..tokens.end * self.cols],
+            tokens: tokens.len(),
+            cols: self.cols,
+            first_col: 0,
+            n_cols: self.cols,
+        }
     }
 }
 
-/// Quantises the rows of one tile; gives the first row that is not finite.
+/// Quantises the rows of one tile; gives the first row that is not finite. A form that is not wanted is empty.
 struct Quantize<'a> {
     x: &'a [f32],
     cols: usize,
-    q: &'a mut [i32],
-    d: &'a mut [f32],
-    dsum: &'a mut [f32],
-    sub: &'a mut [i32],
+    bytes: &'a mut [i32],
     pairs: &'a mut [i32],
 }
 
@@ -257,6 +356,7 @@ impl Kernel for Quantize<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) -> Option<usize> {
         let tokens = self.x.len() / self.cols;
+        let part_words = PART_ROWS * tokens;
         let mut broken = None;
         for (t, row) in self.x.chunks_exact(self.cols).enumerate() {
             for (b, block) in row.as_chunks::<BLOCK_K>().0.iter().enumerate() {
@@ -267,25 +367,50 @@ impl Kernel for Quantize<'_> {
                 }
                 let scales = block_scales([isa.reduce_max(isa.abs(v[0])), isa.reduce_max(isa.abs(v[1]))]);
                 let mut codes = [[0i8; HALF_K]; 2];
-                let mut sum = 0;
+                let mut sums = [[0; 2]; 2];
                 for half in 0..2 {
                     let q = isa.round_i32(isa.mul(v[half], isa.splat(scales.inverse[half])));
                     isa.store_i8(q, &mut codes[half]);
-                    let [low, high] = isa.pair_sums(q);
-                    sum += scales.sub[half] * (low + high);
-                    let at = (2 * b + half) * tokens + t;
-                    self.sub[at] = scales.sub[half];
-                    self.pairs[at] = (low & 0xffff) | (high << 16);
+                    sums[half] = isa.pair_sums(q);
                 }
-                for (step, four) in codes.as_flattened().as_chunks::<4>().0.iter().enumerate() {
-                    self.q[(8 * b + step) * tokens + t] = i32::from_le_bytes(four.map(|q| q as u8));
+                if !self.bytes.is_empty() {
+                    let part = &mut self.bytes[part_words * b..part_words * (b + 1)];
+                    let mut put = |row: XRow, word: i32| part[row.0 * tokens + t] = word;
+                    for (step, four) in codes.as_flattened().as_chunks::<4>().0.iter().enumerate() {
+                        put(XRow::codes(step), i32::from_le_bytes(four.map(|q| q as u8)));
+                    }
+                    let mut sum = 0;
+                    for half in 0..2 {
+                        let [low, high] = sums[half];
+                        let own = scales.sub[half] * (low + high);
+                        sum += own;
+                        put(XRow::sub(half), two_i16(scales.sub[half], scales.sub[half]));
+                        put(XRow::minus_pairs(half), two_i16(-low, -high));
+                        put(XRow::half_sum(half), (scales.d * own as f32).to_bits() as i32);
+                    }
+                    put(XRow::Sum, (scales.d * sum as f32).to_bits() as i32);
+                    put(XRow::MinusSum, -sum);
+                    put(XRow::Scale, scales.d.to_bits() as i32);
                 }
-                self.d[b * tokens + t] = scales.d;
-                self.dsum[b * tokens + t] = scales.d * sum as f32;
+                if !self.pairs.is_empty() {
+                    let part = &mut self.pairs[part_words * b..part_words * (b + 1)];
+                    for (step, two) in codes.as_flattened().as_chunks::<2>().0.iter().enumerate() {
+                        let sub = scales.sub[step / 8];
+                        let word = two_i16(sub * i32::from(two[0]), sub * i32::from(two[1]));
+                        part[XRow::pair(step).0 * tokens + t] = word;
+                    }
+                    part[XRow::Scale.0 * tokens + t] = scales.d.to_bits() as i32;
+                }
             }
         }
         broken
     }
+}
+
+/// Two numbers that fit an i16, the first in the low half.
+#[inline(always)]
+fn two_i16(low: i32, high: i32) -> i32 {
+    (low & 0xffff) | high << 16
 }
 
 /// What turns a block into codes and back.

@@ -16,10 +16,12 @@ pub mod kv;
 pub mod linear;
 pub mod math;
 pub mod norm;
+mod panel;
 pub mod pool;
 pub mod recurrent;
 pub mod rope;
 mod shared;
+mod tiles;
 pub mod vector;
 
 /// Version of the canonical arithmetic (docs/arithmetic.md). A change to any rule bumps it and remakes every committed

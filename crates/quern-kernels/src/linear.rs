@@ -1,14 +1,22 @@
 //! Linear layers: packed weights times a batch of rows, split over the pool by strips of sixteen output rows.
 //!
 //! Every output element is one chain over k, so neither the split, the tile shapes nor the batch can change its bits.
+//!
+//! A chunk of work is some strips times a block of tokens. One token is multiplied straight from the packed bytes, which is
+//! bound by reading them. More tokens share panels: a few hundred k of a strip are unpacked into the first-level cache, then
+//! every tile of the block is multiplied by them (tiles.rs).
 
 use crate::activations::{Activations, Forms};
-use crate::formats::{FormatOps, STRIP_ROWS, Strip};
-use crate::isa::{Isa, Level};
+use crate::formats::{FormatOps, IntegerOps, STRIP_ROWS, Strip};
+use crate::isa::{Level, Wide};
+use crate::panel::{BLOCK_TOKENS, FloatPanel, PANEL_K, PANEL_PARTS, Panel};
 use crate::pool::Pool;
 use crate::shared::Shared;
+use crate::tiles::Floats;
 use quern_gguf::TensorType;
 use quern_platform::AlignedBytes;
+use std::cell::RefCell;
+use std::ops::Range;
 
 /// Why a matrix cannot be packed.
 #[derive(Debug, thiserror::Error)]
@@ -108,10 +116,15 @@ impl PackedMatrix {
         self.bytes.len()
     }
 
-    /// The form of activations it takes when int8 is asked for (`int8`), or not.
-    pub fn form(&self, int8: bool) -> Forms {
-        let quantized = int8 && self.ops.integer.is_some();
-        Forms { quantized, float: !quantized }
+    /// The form of activations it takes for `rows` rows, with int8 activations where it can (`int8`), or without.
+    pub fn form(&self, level: Level, rows: usize, int8: bool) -> Forms {
+        match &self.ops.integer {
+            Some(ops) if int8 => {
+                let pairs = takes_pairs(ops, level, rows);
+                Forms { bytes: !pairs, pairs, float: false }
+            }
+            _ => Forms { float: true, ..Forms::default() },
+        }
     }
 
     fn n_strips(&self) -> usize {
@@ -137,55 +150,133 @@ pub struct Product<'a> {
     pub out: &'a mut [f32],
 }
 
-/// Where a strip's results go.
-pub struct StripOut<'a> {
-    out: &'a Shared<'a, f32>,
-    scale: Option<f32>,
-    bias: Option<&'a [f32]>,
-    /// Row length of `out`.
-    stride: usize,
-    first: usize,
-    /// Rows of the strip that exist.
-    valid: usize,
+/// Whether `rows` rows are multiplied as pairs of i16.
+fn takes_pairs(ops: &IntegerOps, level: Level, rows: usize) -> bool {
+    ops.wide && rows > 1 && level.wide() == Wide::Pairs
 }
 
-impl StripOut<'_> {
-    /// Stores sixteen outputs of `T` batch rows from `first_row`.
-    #[inline(always)]
-    pub(crate) fn store<I: Isa, const T: usize>(&self, isa: I, first_row: usize, acc: &[I::F; T]) {
-        for (t, v) in acc.iter().enumerate() {
-            let v = self.scale.map_or(*v, |scale| isa.mul(*v, isa.splat(scale)));
-            let mut lanes = [0.0; STRIP_ROWS];
-            isa.store(v, &mut lanes);
-            // SAFETY: this strip's columns of this row belong to the one chunk that computes the strip.
-            let out = unsafe { self.out.slice((first_row + t) * self.stride + self.first, self.valid) };
-            match self.bias {
-                None => out.copy_from_slice(&lanes[..self.valid]),
-                Some(bias) => {
-                    for (i, out) in out.iter_mut().enumerate() {
-                        *out = lanes[i] + bias[self.first + i];
-                    }
-                }
+/// A product as the threads see it.
+struct Part<'a> {
+    weight: &'a PackedMatrix,
+    scale: Option<f32>,
+    bias: Option<&'a [f32]>,
+    out: Shared<'a, f32>,
+    strips_per_chunk: usize,
+    /// Chunks of strips.
+    n_groups: usize,
+    first_chunk: usize,
+}
+
+impl Part<'_> {
+    /// Stores sixteen finished sums of batch row `row` as the outputs from `first` on.
+    fn store(&self, row: usize, first: usize, sums: &[f32; STRIP_ROWS]) {
+        let n_rows = self.weight.n_rows;
+        let valid = STRIP_ROWS.min(n_rows - first);
+        // SAFETY: these columns of this row belong to the one chunk that computes the strip for the row.
+        let out = unsafe { self.out.slice(row * n_rows + first, valid) };
+        match out.as_chunks_mut() {
+            ([whole], []) => *whole = *sums,
+            _ => out.copy_from_slice(&sums[..valid]),
+        }
+        if let Some(scale) = self.scale {
+            out.iter_mut().for_each(|out| *out *= scale);
+        }
+        if let Some(bias) = self.bias {
+            for (out, bias) in out.iter_mut().zip(&bias[first..]) {
+                *out += bias;
             }
         }
     }
+
+    /// Multiplies the strips `strips` by the tokens `tokens`.
+    fn multiply(
+        &self,
+        level: Level,
+        x: &Activations,
+        int8: bool,
+        strips: Range<usize>,
+        tokens: Range<usize>,
+    ) {
+        match &self.weight.ops.integer {
+            Some(ops) if int8 && x.rows() == 1 => {
+                for index in strips {
+                    let sums = (ops.row)(level, self.weight.strip(index), x.quant(false, 0..1));
+                    self.store(0, index * STRIP_ROWS, &sums);
+                }
+            }
+            Some(ops) if int8 => {
+                let block = x.quant(takes_pairs(ops, level, x.rows()), tokens.clone());
+                let n_parts = x.cols() / 32;
+                self.by_panels(strips, tokens, |scratch, strip, sums| {
+                    for first in (0..n_parts).step_by(PANEL_PARTS) {
+                        let parts = PANEL_PARTS.min(n_parts - first);
+                        (ops.unpack)(level, strip, first, parts, &mut scratch.codes);
+                        (ops.tiles)(level, &scratch.codes, block.parts(first, parts), sums);
+                    }
+                });
+            }
+            _ => {
+                let block = x.float(tokens.clone());
+                self.by_panels(strips, tokens, |scratch, strip, sums| {
+                    for first in (0..x.cols()).step_by(PANEL_K) {
+                        let cols = PANEL_K.min(x.cols() - first);
+                        (self.weight.ops.widen)(level, strip, first, &mut scratch.floats.0[..cols]);
+                        level.run(Floats {
+                            panel: &scratch.floats,
+                            x: block.cols(first, cols),
+                            sums: &mut *sums,
+                        });
+                    }
+                });
+            }
+        }
+    }
+
+    /// Lets `sum` add up the products of each strip with each token.
+    fn by_panels(
+        &self,
+        strips: Range<usize>,
+        tokens: Range<usize>,
+        mut sum: impl FnMut(&mut Scratch, Strip<'_>, &mut [[f32; 16]]),
+    ) {
+        SCRATCH.with_borrow_mut(|scratch| {
+            for index in strips {
+                let mut sums = [[0.0; 16]; BLOCK_TOKENS];
+                sum(scratch, self.weight.strip(index), &mut sums[..tokens.len()]);
+                for (row, sums) in tokens.clone().zip(&sums) {
+                    self.store(row, index * STRIP_ROWS, sums);
+                }
+            }
+        });
+    }
+}
+
+/// What a thread unpacks into.
+struct Scratch {
+    codes: Panel,
+    floats: FloatPanel,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Box<Scratch>> =
+        RefCell::new(Box::new(Scratch { codes: Panel::new(), floats: FloatPanel::new() }));
 }
 
 /// Weight bytes that a chunk of work should at least read: less costs more in claims than it evens out.
-const CHUNK_BYTES: usize = 32 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Chunks a thread should get of a product at least, so that a slow one can be helped out.
+const CHUNKS_PER_THREAD: usize = 6;
+
+/// Strips that a block of tokens is multiplied by while it is in the second-level cache.
+const GROUP_STRIPS: usize = 8;
 
 /// Multiplies `x` by every product's weights, in one parallel region.
 ///
 /// `x` must hold the forms that the weights take; `int8` chooses between them where a weight takes either.
 pub fn linear(pool: &Pool, level: Level, x: &Activations, int8: bool, products: &mut [Product<'_>]) {
-    struct Part<'a> {
-        weight: &'a PackedMatrix,
-        scale: Option<f32>,
-        bias: Option<&'a [f32]>,
-        out: Shared<'a, f32>,
-        strips_per_chunk: usize,
-        first_chunk: usize,
-    }
+    let block_tokens = if x.forms().float { FLOAT_BLOCK_TOKENS } else { BLOCK_TOKENS };
+    let n_blocks = x.rows().div_ceil(block_tokens);
     let mut n_chunks = 0;
     // At most a handful of products share an input (q, k, v; gate, up).
     let mut parts: [Option<Part<'_>>; MAX_PRODUCTS] = Default::default();
@@ -194,41 +285,34 @@ pub fn linear(pool: &Pool, level: Level, x: &Activations, int8: bool, products: 
         let weight = product.weight;
         assert_eq!(weight.n_cols, x.cols(), "weight columns against activation columns");
         assert_eq!(product.out.len(), x.rows() * weight.n_rows, "output length");
-        let busy = weight.strip_bytes * x.rows().min(8);
-        let strips_per_chunk =
-            (CHUNK_BYTES / busy.max(1)).clamp(1, weight.n_strips().div_ceil(4 * pool.threads()).max(1));
+        let wanted = if x.rows() > 1 { GROUP_STRIPS } else { CHUNK_BYTES / weight.strip_bytes.max(1) };
+        let most = (weight.n_strips() * n_blocks).div_ceil(CHUNKS_PER_THREAD * pool.threads());
+        let strips_per_chunk = wanted.clamp(1, most.max(1));
+        let n_groups = weight.n_strips().div_ceil(strips_per_chunk);
         *part = Some(Part {
             weight,
             scale: product.scale,
             bias: product.bias,
             out: Shared::new(&mut *product.out),
             strips_per_chunk,
+            n_groups,
             first_chunk: n_chunks,
         });
-        n_chunks += weight.n_strips().div_ceil(strips_per_chunk);
+        n_chunks += n_groups * n_blocks;
     }
     pool.run(n_chunks, &|_, chunk| {
         let Some(part) = parts.iter().flatten().rfind(|p| p.first_chunk <= chunk) else { return };
-        let first = (chunk - part.first_chunk) * part.strips_per_chunk;
-        let last = (first + part.strips_per_chunk).min(part.weight.n_strips());
-        for index in first..last {
-            let first_row = index * STRIP_ROWS;
-            let out = StripOut {
-                out: &part.out,
-                scale: part.scale,
-                bias: part.bias,
-                stride: part.weight.n_rows,
-                first: first_row,
-                valid: STRIP_ROWS.min(part.weight.n_rows - first_row),
-            };
-            let strip = part.weight.strip(index);
-            match &part.weight.ops.integer {
-                Some(integer) if int8 => (integer.strip)(level, strip, x, &out),
-                _ => part.weight.ops.float_strip(level, strip, x, &out),
-            }
-        }
+        let (block, group) =
+            ((chunk - part.first_chunk) / part.n_groups, (chunk - part.first_chunk) % part.n_groups);
+        let first = group * part.strips_per_chunk;
+        let strips = first..(first + part.strips_per_chunk).min(part.weight.n_strips());
+        let first_token = block * block_tokens;
+        part.multiply(level, x, int8, strips, first_token..(first_token + block_tokens).min(x.rows()));
     });
 }
+
+/// Tokens of a block where f32 activations are held: whole tiles of both kinds.
+const FLOAT_BLOCK_TOKENS: usize = 60;
 
 /// Most products that may share one input.
 pub const MAX_PRODUCTS: usize = 8;

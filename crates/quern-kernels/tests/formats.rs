@@ -146,7 +146,7 @@ fn run(
 ) -> Vec<f32> {
     let rows = x.len() / matrix.n_cols();
     let mut activations = Activations::default();
-    let forms: Forms = matrix.form(int8);
+    let forms: Forms = matrix.form(level, rows, int8);
     activations.prepare(pool, level, x, matrix.n_cols(), forms).unwrap();
     let mut out = vec![f32::NAN; rows * matrix.n_rows()];
     linear(pool, level, &activations, int8, &mut [Product { weight: matrix, scale, bias, out: &mut out }]);
@@ -241,7 +241,7 @@ fn non_finite_activations_are_named_not_converted() {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let mut x = vec![0.5; 6 * 64];
             x[5 * 64 + 40] = bad;
-            let int8 = Forms { quantized: true, float: false };
+            let int8 = Forms { bytes: true, ..Forms::default() };
             let error = Activations::default().prepare(&pool, level, &x, 64, int8).unwrap_err();
             assert_eq!(error.row, 5);
         }

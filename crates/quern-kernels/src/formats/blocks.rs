@@ -60,17 +60,31 @@ impl Values {
     }
 
     /// Where values are multiplied as unsigned bytes: the n of 2^n that is added to them for it, if any.
-    const fn unsigned(&self) -> Option<Option<u32>> {
+    pub(super) const fn unsigned(&self) -> Option<Option<u32>> {
         match self {
             Values::Unsigned => Some(None),
             Values::Offset(n) => Some(Some(*n)),
+            Values::Table(_) if self.largest(4) <= 16 => Some(Some(4)),
             Values::Table(_) if self.largest(4) <= 32 => Some(Some(5)),
             _ => None,
         }
     }
 
+    /// The largest value as it is multiplied, where that is as an unsigned byte.
+    const fn largest_byte(&self, bits: usize) -> Option<i32> {
+        let Some(offset) = self.unsigned() else { return None };
+        let add = if let Some(n) = offset { 1 << n } else { 0 };
+        let (mut largest, mut code) = (0, 0);
+        while code < 1 << bits {
+            let v = self.of(code as u8) + add;
+            largest = if v > largest { v } else { largest };
+            code += 1;
+        }
+        Some(largest)
+    }
+
     /// The table as it is multiplied.
-    const fn table(&self) -> Option<[u8; 16]> {
+    pub(super) const fn table(&self) -> Option<[u8; 16]> {
         let Values::Table(table) = self else { return None };
         let add = if let Some(Some(n)) = self.unsigned() { 1 << n } else { 0 };
         let (mut bytes, mut i) = ([0; 16], 0);
@@ -134,31 +148,52 @@ impl<B: Blocks> Bounds<B> {
 }
 
 /// Sizes of a format's packed parts.
-struct Packed<B>(PhantomData<B>);
+pub(super) struct Packed<B>(PhantomData<B>);
 
 impl<B: Blocks> Packed<B> {
-    const PARTS: usize = B::TYPE.block_len() as usize / 32;
-    const CODE_BYTES: usize = 64 * B::BITS;
+    pub(super) const PARTS: usize = B::TYPE.block_len() as usize / 32;
+    pub(super) const CODE_BYTES: usize = 64 * B::BITS;
     /// Bits of the low plane.
-    const LOW: usize = match B::BITS {
+    pub(super) const LOW: usize = match B::BITS {
         2 | 3 => 2,
         8 => 8,
         _ => 4,
     };
     /// Float scales of a unit, d and m.
-    const N_D: usize = if B::HALF_FLOATS { 2 * Self::PARTS } else { 1 };
+    pub(super) const N_D: usize = if B::HALF_FLOATS { 2 * Self::PARTS } else { 1 };
     const N_FLOATS: usize = Self::N_D + B::MINS.is_some() as usize;
     /// Integer vectors of a part, sub and min.
     const N_MINS: usize = if let Some(n) = B::MINS { n } else { 0 };
     const N_INTS: usize = B::SUBS + Self::N_MINS;
 
+    /// 2^n is to come off a byte: n, zero where there is no offset as well.
+    pub(super) const OFFSET: u32 = match B::VALUES.unsigned() {
+        Some(Some(n)) => n,
+        _ => 0,
+    };
+    /// What decides how it is multiplied.
+    pub(super) const SHAPE: Shape = {
+        let () = Bounds::<B>::HOLD;
+        Shape {
+            largest_byte: B::VALUES.largest_byte(B::BITS),
+            offset: matches!(B::VALUES.unsigned(), Some(Some(_))),
+            subs: B::SUBS == 2,
+            half_floats: B::HALF_FLOATS,
+            mins: match B::MINS {
+                None => 0,
+                Some(2) => 2,
+                Some(_) => 1,
+            },
+        }
+    };
+
     /// Where the d of `half` of part `part` lies.
-    const fn d_at(part: usize, half: usize) -> usize {
+    pub(super) const fn d_at(part: usize, half: usize) -> usize {
         if B::HALF_FLOATS { 32 * (2 * part + half) } else { 0 }
     }
 
     /// Where integer vector `index` of part `part` lies, in vectors of sixteen bytes.
-    const fn int_at(part: usize, index: usize) -> usize {
+    pub(super) const fn int_at(part: usize, index: usize) -> usize {
         2 * Self::N_FLOATS + part * Self::N_INTS + index
     }
 }
@@ -226,114 +261,10 @@ fn dot<B: Blocks>(block: &[u8], x: &QuantizedRow, index: usize, mut acc: f32) ->
 
 // The packed form.
 
-/// Codes of step `step` of a part, table entries looked up, as they are multiplied.
-#[inline(always)]
-fn load_step<B: Blocks, I: Isa>(isa: I, part: &[u8], step: usize) -> I::B {
-    let low = Packed::<B>::LOW;
-    let mut codes = load_field(isa, part, low, step, 0);
-    if B::BITS > low {
-        codes = isa.or_bytes(codes, load_field(isa, &part[64 * low..], B::BITS - low, step, low));
-    }
-    match const { B::VALUES.table() } {
-        Some(table) => isa.shuffle16(&table, codes),
-        None => codes,
-    }
-}
-
-/// The bits of step `step` in a plane of `width` bits, as bits `up` and on of each byte.
-#[inline(always)]
-fn load_field<I: Isa>(isa: I, plane: &[u8], width: usize, step: usize, up: usize) -> I::B {
-    let bytes = isa.load_bytes(&plane.as_chunks::<64>().0[step * width / 8]);
-    let mask = ((1u16 << width) - 1) << up;
-    isa.shift_mask(bytes, (step * width % 8) as i32 - up as i32, mask as u8)
-}
-
 /// Writes `bits` for weight k of row `row` into a plane of `width` bits.
 fn put_field(plane: &mut [u8], width: usize, row: usize, k: usize, bits: u8) {
     let (step, at) = (k / 4, 4 * row + k % 4);
     plane[64 * (step * width / 8) + at] |= bits << (step * width % 8);
-}
-
-/// The float scales of a part's halves, with what belongs to them: all but 16-wide integer scales.
-#[inline(always)]
-fn load_d<B: Blocks, I: Isa>(isa: I, scales: &[u8], part: usize) -> [I::F; 2] {
-    let first = load_half_d::<B, I>(isa, scales, part, 0);
-    [first, if B::HALF_FLOATS { load_half_d::<B, I>(isa, scales, part, 1) } else { first }]
-}
-
-#[inline(always)]
-fn load_half_d<B: Blocks, I: Isa>(isa: I, scales: &[u8], part: usize, half: usize) -> I::F {
-    let d = load_float::<B, I>(isa, &scales[Packed::<B>::d_at(part, half)..]);
-    let d = if B::FACTOR == 1.0 { d } else { isa.mul(d, isa.splat(B::FACTOR)) };
-    if B::SUBS == 1 { isa.mul(d, isa.to_f32(load_sub::<B, I>(isa, scales, part, 0))) } else { d }
-}
-
-#[inline(always)]
-fn load_sub<B: Blocks, I: Isa>(isa: I, scales: &[u8], part: usize, half: usize) -> I::I {
-    isa.load_i8(bytes16(scales, Packed::<B>::int_at(part, half)))
-}
-
-/// The minimum of half `half` of a part.
-#[inline(always)]
-fn load_min<B: Blocks, I: Isa>(isa: I, scales: &[u8], part: usize, half: usize) -> I::F {
-    let m = load_float::<B, I>(isa, &scales[32 * Packed::<B>::N_D..]);
-    let index = match B::MINS {
-        Some(2) => half,
-        Some(1) => 0,
-        _ => return m,
-    };
-    let min = isa.load_u8(bytes16(scales, Packed::<B>::int_at(part, B::SUBS + index)));
-    isa.mul(m, isa.to_f32(min))
-}
-
-#[inline(always)]
-fn load_float<B: Blocks, I: Isa>(isa: I, bytes: &[u8]) -> I::F {
-    if B::BFLOAT { isa.load_bf16(&u16s(bytes)) } else { isa.load_f16(&u16s(bytes)) }
-}
-
-/// Adds the products of a half block, times their integer scales, to each token's integer sum.
-#[inline(always)]
-fn add_half<B: Blocks, I: Isa, const T: usize>(
-    isa: I,
-    codes: &[u8],
-    sub: Option<I::S>,
-    x: QuantTile<'_>,
-    half: usize,
-    isum: &mut [I::I; T],
-) {
-    let (q, x_sub) = (x.q::<T>(half), x.sub::<T>(half));
-    let mut scale = [isa.splat_scale(0); T];
-    for t in 0..T {
-        scale[t] = isa.splat_scale(x_sub[t]);
-        if let Some(sub) = sub {
-            scale[t] = isa.mul_scales(sub, scale[t]);
-        }
-    }
-    let Some(offset) = (const { B::VALUES.unsigned() }) else {
-        for step in 0..4 {
-            let w = load_step::<B, I>(isa, codes, 4 * (half % 2) + step);
-            for t in 0..T {
-                isum[t] = isa.dot_i8(isum[t], w, q[step][t], scale[t]);
-            }
-        }
-        return;
-    };
-    let mut sums = [isa.acc_zero(); T];
-    if let Some(n) = offset {
-        let pairs = x.pairs::<T>(half);
-        for t in 0..T {
-            sums[t] = isa.acc_start(pairs[t], n);
-        }
-    }
-    for step in 0..4 {
-        let w = load_step::<B, I>(isa, codes, 4 * (half % 2) + step);
-        for t in 0..T {
-            sums[t] = isa.acc_mac(sums[t], w, q[step][t]);
-        }
-    }
-    for t in 0..T {
-        isum[t] = isa.flush(isum[t], sums[t], scale[t]);
-    }
 }
 
 impl<B: Blocks> Format for B {
@@ -383,83 +314,25 @@ impl<B: Blocks> Format for B {
 
     #[inline(always)]
     fn widen<I: Isa>(isa: I, strip: Strip<'_>, first_k: usize, out: &mut [[f32; 16]]) {
-        let (unit, part) = (first_k / Self::UNIT_K, first_k % Self::UNIT_K / 32);
-        let codes = &strip.codes[first_k * 2 * B::BITS..][..Packed::<B>::CODE_BYTES];
-        let scales = &strip.scales[unit * Self::SCALE_BYTES..(unit + 1) * Self::SCALE_BYTES];
-        let d = load_d::<B, I>(isa, scales, part);
-        for step in 0..8 {
-            let half = step / 4;
-            let mut scale = d[half];
-            if B::SUBS == 2 {
-                scale = isa.mul(scale, isa.to_f32(load_sub::<B, I>(isa, scales, part, half)));
-            }
-            let bytes = load_step::<B, I>(isa, codes, step);
-            for j in 0..4 {
-                let v = match const { B::VALUES.unsigned() } {
-                    None => isa.to_f32(isa.byte_i8(bytes, j as u32)),
-                    Some(None) => isa.to_f32(isa.byte_u8(bytes, j as u32)),
-                    Some(Some(n)) => {
-                        isa.sub(isa.to_f32(isa.byte_u8(bytes, j as u32)), isa.splat((1u32 << n) as f32))
-                    }
-                };
-                let mut w = isa.mul(scale, v);
-                if B::MINS.is_some() {
-                    w = isa.add(w, load_min::<B, I>(isa, scales, part, half));
-                }
-                isa.store(w, &mut out[4 * step + j]);
-            }
-        }
+        unpack::widen::<B, I>(isa, strip, first_k / 32, out);
     }
 }
 
 impl<B: Blocks> IntegerFormat for B {
+    const SHAPE: Shape = Packed::<B>::SHAPE;
+
     fn dot(block: &[u8], x: &QuantizedRow, index: usize, acc: f32) -> f32 {
         dot::<B>(block, x, index, acc)
     }
 
     #[inline(always)]
-    fn mac<I: Isa, const T: usize>(
-        isa: I,
-        codes: &[u8],
-        scales: &[u8],
-        x: QuantTile<'_>,
-        unit: usize,
-        acc: &mut [I::F; T],
-    ) {
-        const { Bounds::<B>::HOLD };
-        for part in 0..Packed::<B>::PARTS {
-            let block = Packed::<B>::PARTS * unit + part;
-            let codes = &codes[part * Packed::<B>::CODE_BYTES..(part + 1) * Packed::<B>::CODE_BYTES];
-            let d = load_d::<B, I>(isa, scales, part);
-            let dx = x.d::<T>(block);
-            let mut isum = [isa.splat_i32(0); T];
-            for half in 0..2 {
-                let sub =
-                    (B::SUBS == 2).then(|| isa.scales_i8(bytes16(scales, Packed::<B>::int_at(part, half))));
-                add_half::<B, I, T>(isa, codes, sub, x, 2 * block + half, &mut isum);
-                if B::HALF_FLOATS || half == 1 {
-                    for t in 0..T {
-                        let scale = isa.mul(d[half], isa.splat(dx[t]));
-                        acc[t] = isa.fma(scale, isa.to_f32(isum[t]), acc[t]);
-                    }
-                    isum = [isa.splat_i32(0); T];
-                }
-            }
-            if B::MINS == Some(2) {
-                for half in 0..2 {
-                    let min = load_min::<B, I>(isa, scales, part, half);
-                    let sums = x.half_sums::<T>(2 * block + half);
-                    for t in 0..T {
-                        acc[t] = isa.fma(min, isa.splat(sums[t]), acc[t]);
-                    }
-                }
-            } else if B::MINS.is_some() {
-                let (min, sums) = (load_min::<B, I>(isa, scales, part, 0), x.dsum::<T>(block));
-                for t in 0..T {
-                    acc[t] = isa.fma(min, isa.splat(sums[t]), acc[t]);
-                }
-            }
-        }
+    fn unpack<I: Isa>(isa: I, strip: Strip<'_>, first_part: usize, parts: usize, panel: &mut Panel) {
+        unpack::panel::<B, I>(isa, strip, first_part, parts, panel);
+    }
+
+    #[inline(always)]
+    fn row<I: Isa>(isa: I, strip: Strip<'_>, x: &[XPart<1>]) -> [f32; 16] {
+        unpack::row::<B, I>(isa, strip, x)
     }
 }
 

@@ -34,21 +34,17 @@ mod q5_k;
 mod q6_k;
 mod q8_0;
 mod ternary;
+mod unpack;
 
-use crate::activations::{Activations, FloatTile, QuantTile, QuantizedRow};
+use crate::activations::{QuantBlock, QuantizedRow, XPart};
 use crate::isa::{Isa, Kernel, Level};
-use crate::linear::StripOut;
+use crate::panel::Panel;
+use crate::tiles::{self, Shape, TileKernel};
 use quern_gguf::TensorType;
 use std::marker::PhantomData;
 
 /// Rows in a strip.
 pub const STRIP_ROWS: usize = 16;
-
-/// k values that [`Format::widen`] decodes at once, at most.
-const WIDEN_K: usize = 32;
-
-/// [`Format::widen`] of one format.
-type Widen = fn(Level, Strip<'_>, usize, &mut [[f32; 16]]);
 
 /// A number format: how a GGUF block decodes, and how sixteen rows of blocks pack into a unit.
 pub trait Format: 'static {
@@ -68,24 +64,23 @@ pub trait Format: 'static {
     fn pack(blocks: &[&[u8]; STRIP_ROWS], codes: &mut [u8], scales: &mut [u8]);
 
     /// Decodes the `out.len()` k values from `first_k` of a strip to rows of sixteen lanes, the same values as `decode`.
-    /// `first_k` is a multiple of [`WIDEN_K`]; fewer than that are asked for at the end of a row without blocks only.
+    /// Both are multiples of 32, but for the end of a row without blocks.
     fn widen<I: Isa>(isa: I, strip: Strip<'_>, first_k: usize, out: &mut [[f32; 16]]);
 }
 
 /// A format with integer codes, which takes int8 activations (rule 1).
-pub trait IntegerFormat: Format {
+pub(crate) trait IntegerFormat: Format {
+    /// How a panel of it is multiplied.
+    const SHAPE: Shape;
+
     /// The definition: one GGUF block times the activations of block `index`, continuing the chain `acc`.
     fn dot(block: &[u8], x: &QuantizedRow, index: usize, acc: f32) -> f32;
 
-    /// The same for sixteen rows and `T` tokens over one packed unit.
-    fn mac<I: Isa, const T: usize>(
-        isa: I,
-        codes: &[u8],
-        scales: &[u8],
-        x: QuantTile<'_>,
-        unit: usize,
-        acc: &mut [I::F; T],
-    );
+    /// Unpacks `parts` parts of 32 k of a strip.
+    fn unpack<I: Isa>(isa: I, strip: Strip<'_>, first_part: usize, parts: usize, panel: &mut Panel);
+
+    /// The products of a whole strip with one token.
+    fn row<I: Isa>(isa: I, strip: Strip<'_>, x: &[XPart<1>]) -> [f32; 16];
 }
 
 /// A format as data: what the matrix code needs of it.
@@ -100,14 +95,18 @@ pub struct FormatOps {
     pub scale_bytes: usize,
     pub(crate) decode: fn(&[u8], &mut [f32]),
     pub(crate) pack: fn(&[&[u8]; STRIP_ROWS], &mut [u8], &mut [u8]),
-    widen: Widen,
+    pub(crate) widen: fn(Level, Strip<'_>, usize, &mut [[f32; 16]]),
     /// None for float weights, which use f32 activations in either mode.
     pub(crate) integer: Option<IntegerOps>,
 }
 
 pub(crate) struct IntegerOps {
     pub(crate) dot: fn(&[u8], &QuantizedRow, usize, f32) -> f32,
-    pub(crate) strip: fn(Level, Strip<'_>, &Activations, &StripOut<'_>),
+    pub(crate) unpack: fn(Level, Strip<'_>, usize, usize, &mut Panel),
+    pub(crate) row: fn(Level, Strip<'_>, QuantBlock<'_>) -> [f32; 16],
+    pub(crate) tiles: TileKernel,
+    /// Codes are too wide for sums of unsigned bytes in sixteen bits.
+    pub(crate) wide: bool,
 }
 
 /// The packed bytes of sixteen rows.
@@ -172,14 +171,17 @@ impl FormatOps {
 
     const fn integer<F: IntegerFormat>() -> FormatOps {
         FormatOps {
-            integer: Some(IntegerOps { dot: F::dot, strip: quant_strip::<F> }),
+            integer: Some(IntegerOps {
+                dot: F::dot,
+                unpack: |level, strip, first_part, parts, panel| {
+                    level.run(UnpackStrip::<F> { strip, first_part, parts, panel, format: PhantomData });
+                },
+                row: |level, strip, x| level.run(StripRow::<F> { strip, x, format: PhantomData }),
+                tiles: tiles::kernel(F::SHAPE),
+                wide: F::SHAPE.largest_byte.is_none(),
+            }),
             ..FormatOps::float::<F>()
         }
-    }
-
-    /// Multiplies a strip by f32 activations (rule 2).
-    pub(crate) fn float_strip(&self, level: Level, strip: Strip<'_>, x: &Activations, out: &StripOut<'_>) {
-        level.run(FloatStrip { level, widen: self.widen, strip, x, out });
     }
 
     /// Whether it has a dot with int8 activations; without, it is computed in f32 in every mode.
@@ -209,54 +211,34 @@ impl FormatOps {
     }
 }
 
-/// Runs `$body` with `$T` bound to the number of tokens in a tile.
-macro_rules! with_tokens {
-    ($tokens:expr, $T:ident => $body:expr) => {
-        match $tokens {
-            1 => with_tokens!(@ 1, $T, $body),
-            2 => with_tokens!(@ 2, $T, $body),
-            3 => with_tokens!(@ 3, $T, $body),
-            _ => with_tokens!(@ 4, $T, $body),
-        }
-    };
-    (@ $n:literal, $T:ident, $body:expr) => {{
-        const $T: usize = $n;
-        $body
-    }};
-}
-
-struct QuantStrip<'a, F> {
+struct UnpackStrip<'a, F> {
     strip: Strip<'a>,
-    x: &'a Activations,
-    out: &'a StripOut<'a>,
+    first_part: usize,
+    parts: usize,
+    panel: &'a mut Panel,
     format: PhantomData<F>,
 }
 
-impl<F: IntegerFormat> QuantStrip<'_, F> {
-    #[inline(always)]
-    fn tile<I: Isa, const T: usize>(&self, isa: I, x: QuantTile<'_>) {
-        let mut acc = [isa.splat(0.0); T];
-        let units =
-            self.strip.codes.chunks_exact(F::CODE_BYTES).zip(self.strip.scales.chunks_exact(F::SCALE_BYTES));
-        for (unit, (codes, scales)) in units.enumerate() {
-            F::mac::<I, T>(isa, codes, scales, x, unit, &mut acc);
-        }
-        self.out.store(isa, x.first_row, &acc);
-    }
-}
-
-impl<F: IntegerFormat> Kernel for QuantStrip<'_, F> {
+impl<F: IntegerFormat> Kernel for UnpackStrip<'_, F> {
     type Output = ();
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        for x in self.x.quant_tiles() {
-            with_tokens!(x.tokens, T => self.tile::<I, T>(isa, x));
-        }
+        F::unpack(isa, self.strip, self.first_part, self.parts, self.panel);
     }
 }
 
-fn quant_strip<F: IntegerFormat>(level: Level, strip: Strip<'_>, x: &Activations, out: &StripOut<'_>) {
-    level.run(QuantStrip::<F> { strip, x, out, format: PhantomData });
+struct StripRow<'a, F> {
+    strip: Strip<'a>,
+    x: QuantBlock<'a>,
+    format: PhantomData<F>,
+}
+
+impl<F: IntegerFormat> Kernel for StripRow<'_, F> {
+    type Output = [f32; 16];
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) -> [f32; 16] {
+        F::row(isa, self.strip, self.x.only_token())
+    }
 }
 
 struct WidenStrip<'a, F> {
@@ -274,44 +256,6 @@ impl<F: Format> Kernel for WidenStrip<'_, F> {
     }
 }
 
-/// Rule 2 over a strip: the same kernel for every format, over weights decoded a few k at a time.
-struct FloatStrip<'a> {
-    level: Level,
-    widen: Widen,
-    strip: Strip<'a>,
-    x: &'a Activations,
-    out: &'a StripOut<'a>,
-}
-
-impl FloatStrip<'_> {
-    #[inline(always)]
-    fn tile<I: Isa, const T: usize>(&self, isa: I, x: FloatTile<'_>) {
-        let mut acc = [isa.splat(0.0); T];
-        let mut wide = [[0.0; 16]; WIDEN_K];
-        for (part, x) in x.x.as_chunks::<T>().0.chunks(WIDEN_K).enumerate() {
-            let wide = &mut wide[..x.len()];
-            (self.widen)(self.level, self.strip, part * WIDEN_K, wide);
-            for (w, x) in wide.iter().zip(x) {
-                let w = isa.load(w);
-                for t in 0..T {
-                    acc[t] = isa.fma(w, isa.splat(x[t]), acc[t]);
-                }
-            }
-        }
-        self.out.store(isa, x.first_row, &acc);
-    }
-}
-
-impl Kernel for FloatStrip<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
-        for x in self.x.float_tiles() {
-            with_tokens!(x.tokens, T => self.tile::<I, T>(isa, x));
-        }
-    }
-}
-
 // Pieces of packed scales.
 
 /// Writes the u16 `bits` of row `row` into a vector of sixteen.
@@ -325,10 +269,4 @@ fn put_u16(out: &mut [u8], row: usize, bits: u16) {
 fn u16s(bytes: &[u8]) -> [u16; 16] {
     let pairs = bytes.as_chunks::<2>().0.first_chunk::<16>();
     pairs.map_or([0; 16], |pairs| pairs.map(u16::from_le_bytes))
-}
-
-/// Sixteen bytes, vector `index`.
-#[inline(always)]
-fn bytes16(bytes: &[u8], index: usize) -> &[u8; 16] {
-    &bytes.as_chunks::<16>().0[index]
 }

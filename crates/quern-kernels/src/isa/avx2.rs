@@ -4,7 +4,7 @@
 //! that takes a closure stands between it and the kernel (`array::map` and `array::from_fn` do): kernels loop instead.
 //! tests/inlining.rs looks for such calls.
 
-use super::{Isa, Kernel};
+use super::{Isa, Kernel, Wide};
 use std::arch::x86_64::*;
 
 /// Proof that this CPU has AVX2, FMA and F16C.
@@ -41,6 +41,25 @@ macro_rules! halves {
     };
 }
 
+/// Gives back what it takes, in registers, in the order of the program among all calls.
+///
+/// Left to itself the compiler makes trees of a tile's chains of sums and goes token by token, which takes the weights of all
+/// steps at once: they are spilled and read back for each token.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pin(mut v: Pair<__m256i>) -> Pair<__m256i> {
+    // SAFETY: no instruction at all.
+    unsafe {
+        std::arch::asm!(
+            "/* {0} {1} */",
+            inout(ymm_reg) v[0],
+            inout(ymm_reg) v[1],
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+    v
+}
+
 #[inline(always)]
 fn lane_indices() -> Pair<__m256i> {
     // SAFETY: only called from methods of `Avx2`.
@@ -55,6 +74,8 @@ impl Isa for Avx2 {
     type A = Pair<__m256i>;
     /// Sixteen-bit scales, each twice.
     type S = Pair<__m256i>;
+
+    const WIDE: Wide = Wide::Pairs;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -212,6 +233,14 @@ impl Isa for Avx2 {
         halves!(_mm256_mullo_epi32, a, b)
     }
     #[inline(always)]
+    fn shl_i32(self, a: Self::I, n: u32) -> Self::I {
+        // SAFETY: `self` proves the features.
+        unsafe {
+            let n = _mm_cvtsi32_si128(n as i32);
+            [_mm256_sll_epi32(a[0], n), _mm256_sll_epi32(a[1], n)]
+        }
+    }
+    #[inline(always)]
     fn shr_i32(self, a: Self::I, n: u32) -> Self::I {
         // SAFETY: `self` proves the features.
         unsafe {
@@ -262,6 +291,15 @@ impl Isa for Avx2 {
         unsafe {
             let p = p.as_ptr().cast::<__m256i>();
             [_mm256_loadu_si256(p), _mm256_loadu_si256(p.add(1))]
+        }
+    }
+    #[inline(always)]
+    fn store_bytes(self, b: Self::B, p: &mut [u8; 64]) {
+        // SAFETY: the reference covers both stores.
+        unsafe {
+            let p = p.as_mut_ptr().cast::<__m256i>();
+            _mm256_storeu_si256(p, b[0]);
+            _mm256_storeu_si256(p.add(1), b[1]);
         }
     }
     #[inline(always)]
@@ -316,12 +354,19 @@ impl Isa for Avx2 {
         unsafe { [_mm256_setzero_si256(); 2] }
     }
     #[inline(always)]
-    fn acc_start(self, pairs: i32, shift: u32) -> Self::A {
+    fn acc_start(self, minus_pairs: i32, shift: u32) -> Self::A {
         // SAFETY: `self` proves the features.
-        unsafe {
-            let taken = _mm256_sll_epi16(_mm256_set1_epi32(pairs), _mm_cvtsi32_si128(shift as i32));
-            [_mm256_sub_epi16(_mm256_setzero_si256(), taken); 2]
-        }
+        unsafe { [_mm256_sll_epi16(_mm256_set1_epi32(minus_pairs), _mm_cvtsi32_si128(shift as i32)); 2] }
+    }
+    #[inline(always)]
+    fn keep_order(self, acc: Self::A) -> Self::A {
+        // SAFETY: `self` proves the features.
+        unsafe { pin(acc) }
+    }
+    #[inline(always)]
+    fn keep_order_i32(self, sum: Self::I) -> Self::I {
+        // SAFETY: `self` proves the features.
+        unsafe { pin(sum) }
     }
     #[inline(always)]
     fn acc_mac(self, acc: Self::A, w: Self::B, x: i32) -> Self::A {
@@ -341,7 +386,7 @@ impl Isa for Avx2 {
     #[inline(always)]
     fn splat_scale(self, x: i32) -> Self::S {
         // SAFETY: `self` proves the features.
-        unsafe { [_mm256_set1_epi16(x as i16); 2] }
+        unsafe { [_mm256_set1_epi32(x); 2] }
     }
     #[inline(always)]
     fn scales_i8(self, p: &[u8; 16]) -> Self::S {
@@ -354,6 +399,14 @@ impl Isa for Avx2 {
                 _mm256_blend_epi16::<0b1010_1010>(high, _mm256_slli_epi32::<16>(high)),
             ]
         }
+    }
+    #[inline(always)]
+    fn save_scales(self, s: Self::S, p: &mut [u8; 64]) {
+        self.store_bytes(s, p);
+    }
+    #[inline(always)]
+    fn load_scales(self, p: &[u8; 64]) -> Self::S {
+        self.load_bytes(p)
     }
     #[inline(always)]
     fn mul_scales(self, a: Self::S, b: Self::S) -> Self::S {
@@ -370,6 +423,41 @@ impl Isa for Avx2 {
                 _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, scale))
             };
             [dot(acc[0], w[0], scale[0]), dot(acc[1], w[1], scale[1])]
+        }
+    }
+    #[inline(always)]
+    fn widen_pairs(self, b: Self::B) -> [Self::B; 2] {
+        // Eight rows at a time: rows 0..4 and 4..8 widened, their even and their odd pairs taken together, which leaves the
+        // rows in the order 0 1 4 5 2 3 6 7; the permutation of 64-bit pieces mends that.
+        // SAFETY: `self` proves the features.
+        unsafe {
+            let half = |b: __m256i| {
+                let low = _mm256_castsi256_ps(_mm256_cvtepi8_epi16(_mm256_castsi256_si128(b)));
+                let high = _mm256_castsi256_ps(_mm256_cvtepi8_epi16(_mm256_extracti128_si256::<1>(b)));
+                let even = _mm256_castps_si256(_mm256_shuffle_ps::<0b10_00_10_00>(low, high));
+                let odd = _mm256_castps_si256(_mm256_shuffle_ps::<0b11_01_11_01>(low, high));
+                (
+                    _mm256_permute4x64_epi64::<0b11_01_10_00>(even),
+                    _mm256_permute4x64_epi64::<0b11_01_10_00>(odd),
+                )
+            };
+            let ((even0, odd0), (even1, odd1)) = (half(b[0]), half(b[1]));
+            [[even0, even1], [odd0, odd1]]
+        }
+    }
+    #[inline(always)]
+    fn scale_pairs(self, pairs: Self::B, scales: Self::S) -> Self::B {
+        halves!(_mm256_mullo_epi16, pairs, scales)
+    }
+    #[inline(always)]
+    fn mac_pairs(self, sum: Self::I, w: Self::B, x: i32) -> Self::I {
+        // SAFETY: `self` proves the features.
+        unsafe {
+            let x = _mm256_set1_epi32(x);
+            [
+                _mm256_add_epi32(sum[0], _mm256_madd_epi16(w[0], x)),
+                _mm256_add_epi32(sum[1], _mm256_madd_epi16(w[1], x)),
+            ]
         }
     }
 }

@@ -14,6 +14,15 @@ mod scalar;
 
 pub use scalar::Scalar;
 
+/// How an ISA multiplies codes that do not fit unsigned bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wide {
+    /// As pairs of i16: its byte sums are too narrow.
+    Pairs,
+    /// As signed bytes: `acc_mac` takes them as they are, and sums in 32 bits.
+    Signed,
+}
+
 /// Sixteen-lane primitives. All float operations round once, ties to even, with no flush to zero.
 ///
 /// `max` and `min` follow x86: `max(a, b)` is `if a > b { a } else { b }`, so a NaN in `b` comes through and a
@@ -29,6 +38,9 @@ pub trait Isa: Copy + Send + Sync + 'static {
     type A: Copy;
     /// Sixteen small integer scales, in the form that `flush` multiplies by.
     type S: Copy;
+
+    /// How wide codes are multiplied.
+    const WIDE: Wide;
 
     /// All lanes `x`.
     fn splat(self, x: f32) -> Self::F;
@@ -81,6 +93,8 @@ pub trait Isa: Copy + Send + Sync + 'static {
     fn sub_i32(self, a: Self::I, b: Self::I) -> Self::I;
     /// Low 32 bits of `a * b`.
     fn mul_i32(self, a: Self::I, b: Self::I) -> Self::I;
+    /// `a << n`
+    fn shl_i32(self, a: Self::I, n: u32) -> Self::I;
     /// `a >> n`, arithmetic.
     fn shr_i32(self, a: Self::I, n: u32) -> Self::I;
     /// Sums of the lanes i with i mod 4 in {0, 1}, and in {2, 3}, wrapping.
@@ -94,6 +108,8 @@ pub trait Isa: Copy + Send + Sync + 'static {
 
     /// Sixty-four bytes from memory.
     fn load_bytes(self, p: &[u8; 64]) -> Self::B;
+    /// Sixty-four bytes to memory.
+    fn store_bytes(self, b: Self::B, p: &mut [u8; 64]);
     /// Each byte shifted right by `right` (left where negative) and masked; `mask` must clear what a 16-bit
     /// shift would bring in from the neighbouring byte.
     fn shift_mask(self, b: Self::B, right: i32, mask: u8) -> Self::B;
@@ -108,22 +124,54 @@ pub trait Isa: Copy + Send + Sync + 'static {
 
     /// An empty block accumulator.
     fn acc_zero(self) -> Self::A;
-    /// A block accumulator that begins at minus 2^`shift` times the x to come: `pairs` holds the sums of the x at
-    /// k mod 4 in {0, 1} in its low sixteen bits, in {2, 3} in its high ones. It takes a format's offset off its codes.
-    fn acc_start(self, pairs: i32, shift: u32) -> Self::A;
+    /// A block accumulator that begins at minus 2^`shift` times the x to come: `minus_pairs` holds minus the sums of the x
+    /// at k mod 4 in {0, 1} in its low sixteen bits, in {2, 3} in its high ones. It takes a format's offset off its codes.
+    fn acc_start(self, minus_pairs: i32, shift: u32) -> Self::A;
+    /// The same accumulator. Where a compiler would spoil a kernel by moving steps past each other, this stops it.
+    #[inline(always)]
+    fn keep_order(self, acc: Self::A) -> Self::A {
+        acc
+    }
+    /// As `keep_order`, for integer sums.
+    #[inline(always)]
+    fn keep_order_i32(self, sum: Self::I) -> Self::I {
+        sum
+    }
     /// Adds `sum_j w[4r+j] * x[j]` to lane r: w unsigned bytes, x four signed bytes as one i32.
     /// At a flush each pair's sum (j = 0,1 or 2,3) must fit an i16; on the way there it may wrap.
     fn acc_mac(self, acc: Self::A, w: Self::B, x: i32) -> Self::A;
     /// The lanes of the accumulator times a scale each, added to `sum`.
     fn flush(self, sum: Self::I, acc: Self::A, scales: Self::S) -> Self::I;
-    /// All scales `x`, which must fit an i16.
+    /// All scales the i16 that `x` holds twice.
     fn splat_scale(self, x: i32) -> Self::S;
     /// Sixteen signed scales.
     fn scales_i8(self, p: &[u8; 16]) -> Self::S;
+    /// Scales to memory.
+    fn save_scales(self, s: Self::S, p: &mut [u8; 64]);
+    /// Scales from memory, as `save_scales` left them.
+    fn load_scales(self, p: &[u8; 64]) -> Self::S;
     /// `a * b`; the products must fit an i16.
     fn mul_scales(self, a: Self::S, b: Self::S) -> Self::S;
     /// Adds `scale * sum_j w[4r+j] * x[j]` to lane r: both signed; x must not be -128.
     fn dot_i8(self, acc: Self::I, w: Self::B, x: i32, scale: Self::S) -> Self::I;
+
+    /// Signed bytes to pairs of i16: bytes 0 and 1 of every lane, then bytes 2 and 3.
+    fn widen_pairs(self, b: Self::B) -> [Self::B; 2];
+    /// The i16 of every lane times a scale each; the products must fit an i16.
+    fn scale_pairs(self, pairs: Self::B, scales: Self::S) -> Self::B;
+    /// Adds `w[2r] * x[0] + w[2r+1] * x[1]` to lane r: w pairs of i16, x two i16 as one i32.
+    fn mac_pairs(self, sum: Self::I, w: Self::B, x: i32) -> Self::I;
+}
+
+/// How a level multiplies wide codes.
+struct WideOf;
+
+impl Kernel for WideOf {
+    type Output = Wide;
+    #[inline(always)]
+    fn run<I: Isa>(self, _isa: I) -> Wide {
+        I::WIDE
+    }
 }
 
 /// A piece of work that can run on any ISA.
@@ -217,6 +265,11 @@ impl Level {
             #[cfg(target_arch = "x86_64")]
             Set::Avx2 => "avx2",
         }
+    }
+
+    /// How it multiplies codes that do not fit unsigned bytes.
+    pub fn wide(self) -> Wide {
+        self.run(WideOf)
     }
 
     /// Runs a kernel on this level.

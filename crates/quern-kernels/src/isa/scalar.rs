@@ -3,7 +3,7 @@
 //! The primitives that loop over sixty-four bytes stay out of line: folded into every kernel of every format they would be
 //! most of what the crate takes to compile.
 
-use super::Isa;
+use super::{Isa, Wide};
 
 /// Runs anywhere. `FMA` says that the code around it is compiled with the FMA instruction: then a fused multiply-add is
 /// one instruction, and else a library call, which is kept out of line so that kernels do not swell with calls.
@@ -61,6 +61,8 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
     type B = [u8; 64];
     type A = [i32; 16];
     type S = [i32; 16];
+
+    const WIDE: Wide = Wide::Pairs;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -169,6 +171,10 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
         zip(a, b, i32::wrapping_mul)
     }
     #[inline(always)]
+    fn shl_i32(self, a: Self::I, n: u32) -> Self::I {
+        map(a, |x| x << n)
+    }
+    #[inline(always)]
     fn shr_i32(self, a: Self::I, n: u32) -> Self::I {
         map(a, |x| x >> n)
     }
@@ -194,6 +200,10 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
     #[inline(always)]
     fn load_bytes(self, p: &[u8; 64]) -> Self::B {
         *p
+    }
+    #[inline(always)]
+    fn store_bytes(self, b: Self::B, p: &mut [u8; 64]) {
+        *p = b;
     }
     #[inline(never)]
     fn shift_mask(self, mut b: Self::B, right: i32, mask: u8) -> Self::B {
@@ -234,8 +244,8 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
         [0; 16]
     }
     #[inline(always)]
-    fn acc_start(self, pairs: i32, shift: u32) -> Self::A {
-        [-((i32::from(pairs as i16) + (pairs >> 16)) << shift); 16]
+    fn acc_start(self, minus_pairs: i32, shift: u32) -> Self::A {
+        [(i32::from(minus_pairs as i16) + (minus_pairs >> 16)) << shift; 16]
     }
     #[inline(never)]
     fn acc_mac(self, mut acc: Self::A, w: Self::B, x: i32) -> Self::A {
@@ -253,11 +263,25 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
     }
     #[inline(always)]
     fn splat_scale(self, x: i32) -> Self::S {
-        [x; 16]
+        [x >> 16; 16]
     }
     #[inline(always)]
     fn scales_i8(self, p: &[u8; 16]) -> Self::S {
         self.load_i8(p)
+    }
+    #[inline(always)]
+    fn save_scales(self, s: Self::S, p: &mut [u8; 64]) {
+        for (p, s) in p.as_chunks_mut::<4>().0.iter_mut().zip(s) {
+            *p = s.to_le_bytes();
+        }
+    }
+    #[inline(always)]
+    fn load_scales(self, p: &[u8; 64]) -> Self::S {
+        let mut s = [0; 16];
+        for (s, p) in s.iter_mut().zip(p.as_chunks::<4>().0) {
+            *s = i32::from_le_bytes(*p);
+        }
+        s
     }
     #[inline(always)]
     fn mul_scales(self, a: Self::S, b: Self::S) -> Self::S {
@@ -273,5 +297,30 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
             }
         }
         self.flush(acc, sum, scale)
+    }
+    #[inline(never)]
+    fn widen_pairs(self, b: Self::B) -> [Self::B; 2] {
+        let mut out = [[0; 64]; 2];
+        for (i, byte) in b.into_iter().enumerate() {
+            let (row, j) = (i / 4, i % 4);
+            let at = 4 * row + 2 * (j % 2);
+            out[j / 2][at..at + 2].copy_from_slice(&i16::from(byte as i8).to_le_bytes());
+        }
+        out
+    }
+    #[inline(never)]
+    fn scale_pairs(self, mut pairs: Self::B, scales: Self::S) -> Self::B {
+        for (i, two) in pairs.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            *two = ((i32::from(i16::from_le_bytes(*two)) * scales[i / 2]) as i16).to_le_bytes();
+        }
+        pairs
+    }
+    #[inline(never)]
+    fn mac_pairs(self, mut sum: Self::I, w: Self::B, x: i32) -> Self::I {
+        let x = [i32::from(x as i16), x >> 16];
+        for (i, two) in w.as_chunks::<2>().0.iter().enumerate() {
+            sum[i / 2] += i32::from(i16::from_le_bytes(*two)) * x[i % 2];
+        }
+        sum
     }
 }
