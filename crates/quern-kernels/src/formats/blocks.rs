@@ -261,10 +261,13 @@ fn dot<B: Blocks>(block: &[u8], x: &QuantizedRow, index: usize, mut acc: f32) ->
 
 // The packed form.
 
-/// Writes `bits` for weight k of row `row` into a plane of `width` bits.
-fn put_field(plane: &mut [u8], width: usize, row: usize, k: usize, bits: u8) {
-    let (step, at) = (k / 4, 4 * row + k % 4);
-    plane[64 * (step * width / 8) + at] |= bits << (step * width % 8);
+/// Writes the codes of a step of row `row`, one in each byte of `word`, into a plane of `width` bits.
+#[inline(always)]
+fn put_step(plane: &mut [u8], width: usize, row: usize, step: usize, word: u32) {
+    let bytes = &mut plane[64 * (step * width / 8) + 4 * row..][..4];
+    for (byte, code) in bytes.iter_mut().zip((word << (step * width % 8)).to_le_bytes()) {
+        *byte |= code;
+    }
 }
 
 impl<B: Blocks> Format for B {
@@ -290,10 +293,12 @@ impl<B: Blocks> Format for B {
         let low = Packed::<B>::LOW;
         for (row, block) in blocks.iter().enumerate().filter(|(_, b)| !b.is_empty()) {
             for (part, out) in out.chunks_exact_mut(Packed::<B>::CODE_BYTES).enumerate() {
-                for (k, code) in B::codes(block, part).into_iter().enumerate() {
-                    put_field(out, low, row, k, code & (0xff >> (8 - low)));
+                let mask = u32::from_le_bytes([0xff >> (8 - low); 4]);
+                for (step, four) in B::codes(block, part).as_chunks::<4>().0.iter().enumerate() {
+                    let word = u32::from_le_bytes(*four);
+                    put_step(out, low, row, step, word & mask);
                     if B::BITS > low {
-                        put_field(&mut out[64 * low..], B::BITS - low, row, k, code >> low);
+                        put_step(&mut out[64 * low..], B::BITS - low, row, step, (word & !mask) >> low);
                     }
                 }
                 let own = B::scales(block, part);
@@ -358,18 +363,35 @@ pub(super) fn nibble(bytes: &[u8], i: usize) -> u8 {
     (bytes[i / 2] >> (4 * (i % 2))) & 15
 }
 
+// Loops, not `from_fn`: packing a file is bound by these, and a closure would keep them from being vectorised.
+
 /// 32 nibbles from sixteen bytes: low nibbles are k 0..16, high nibbles k 16..32.
+#[inline(always)]
 pub(super) fn split_nibbles(bytes: &[u8]) -> [u8; 32] {
-    std::array::from_fn(|k| (bytes[k % 16] >> (4 * (k / 16))) & 15)
+    let (bytes, mut codes) = (&bytes[..16], [0; 32]);
+    for k in 0..16 {
+        codes[k] = bytes[k] & 15;
+        codes[16 + k] = bytes[k] >> 4;
+    }
+    codes
 }
 
 /// Field `index`, `width` bits wide, of each of 32 bytes.
+#[inline(always)]
 pub(super) fn fields(bytes: &[u8], width: usize, index: usize) -> [u8; 32] {
-    let mask = 0xff >> (8 - width);
-    std::array::from_fn(|k| (bytes[k] >> (width * index)) & mask)
+    let (bytes, mask, shift) = (&bytes[..32], 0xff >> (8 - width), width * index);
+    let mut codes = [0; 32];
+    for k in 0..32 {
+        codes[k] = (bytes[k] >> shift) & mask;
+    }
+    codes
 }
 
 /// `low | high << shift`, code by code.
-pub(super) fn join(low: [u8; 32], high: [u8; 32], shift: u32) -> [u8; 32] {
-    std::array::from_fn(|k| low[k] | high[k] << shift)
+#[inline(always)]
+pub(super) fn join(mut low: [u8; 32], high: [u8; 32], shift: u32) -> [u8; 32] {
+    for k in 0..32 {
+        low[k] |= high[k] << shift;
+    }
+    low
 }
