@@ -343,7 +343,7 @@ mod tests {
             ("tempp = 1", &["FILE tempp", "did you mean `temp`"][..]),
             ("zzz = 1", &["`zzz`", "threads", "top_k"]),
             ("threads = 0", &["FILE threads", "at least 1"]),
-            ("kv = 'q8'", &["FILE kv", "f16"]),
+            ("kv = 'q8'", &["FILE kv", "f16", "q8_0"]),
             ("top_k = 1.5", &["FILE top_k", "1.5"]),
             ("[sampling]\ntemp = 1", &["`sampling` holds a table", "a number or a text"]),
             ("temp = 1\ntemp = 2", &["line 2"]),

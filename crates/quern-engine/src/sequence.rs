@@ -57,6 +57,7 @@ impl<B: Backend> Sequencer<B> {
         if context == 0 || context > most {
             return Err(EngineError::Context { asked: context, most });
         }
+        model.spec().check_cache(options.kv)?;
         Ok(Sequencer { model, tokenizer, options, context })
     }
 

@@ -1,14 +1,21 @@
 //! Attention over paged caches (rule 5): chunks of 256 positions, each giving (m, l, o) alone, merged in ascending order.
 //!
 //! Work is split by blocks of query rows of one KV head, where a query row is one head of one token; heads that share
-//! keys sit in one block and read them once. Inside a block, tiles of up to four rows share each load of keys and
-//! values. No split changes a bit: every row's chains run over its own keys in ascending order.
+//! keys sit in one block and read them once. Where that gives too few blocks, chunks are computed apart. No split changes
+//! a bit: every row's chains run over its own keys in ascending order.
 
-use crate::isa::{Isa, Kernel, Level};
-use crate::kv::{KvElement, KvPage, KvShape, PAGE_POSITIONS, Plane, Planes, TILE_KEYS};
+mod block;
+mod parts;
+mod rows;
+mod softmax;
+mod tile;
+
+use crate::isa::Level;
+use crate::kv::{KvPage, PAGE_POSITIONS};
 use crate::pool::Pool;
 use crate::shared::Shared;
-use crate::{math, vector};
+use block::{Block, Target};
+use parts::{MergeParts, PartShape};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,9 +48,14 @@ pub struct AttendSegment<'a, P> {
 }
 
 /// Query rows of a block, at most.
-const BLOCK_ROWS: usize = 32;
-/// Rows of a block that go through a chunk together, at most.
-const TILE_ROWS: usize = 4;
+const BLOCK_ROWS: usize = 96;
+/// Floats of parts, at most, for chunks to be computed apart.
+const MOST_PARTS: usize = 1 << 24;
+
+thread_local! {
+    /// What chunks computed apart gave, [`PartShape::len`] floats for each row and chunk.
+    static PARTS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
 
 /// `out[row, head] = softmax(scale q k^T) v` over the keys each row sees; q and out = [rows, n_heads, head_dim].
 pub fn attend(
@@ -55,377 +67,127 @@ pub fn attend(
     out: &mut [f32],
 ) {
     assert_eq!(q.len(), out.len(), "attention output");
-    let group = shape.n_heads / shape.n_kv_heads;
-    let rows_of = |s: &AttendSegment<'_, KvPage>| s.positions.len() * group;
-    // Small batches are cut finer, so that every thread has a part.
-    let total: usize = segments.iter().map(rows_of).sum::<usize>() * shape.n_kv_heads;
-    let block_rows = total.div_ceil(2 * pool.threads()).clamp(1, BLOCK_ROWS);
-    let blocks_of = |s: &AttendSegment<'_, KvPage>| rows_of(s).div_ceil(block_rows) * shape.n_kv_heads;
     let out = Shared::new(out);
-    pool.run(segments.iter().map(blocks_of).sum(), &|_, mut index| {
+    let wanted = 2 * pool.threads();
+    let blocks = |rows: usize, block_rows: usize| rows.div_ceil(block_rows) * shape.n_kv_heads;
+    let rows = || segments.iter().map(|segment| shape.rows(segment));
+    let n_parts: usize =
+        segments.iter().map(|s| shape.rows(s) * shape.n_kv_heads * shape.chunks(s).len()).sum();
+    let few = pool.threads() > 1 && rows().map(|n| blocks(n, BLOCK_ROWS)).sum::<usize>() < wanted;
+    if few && segments.iter().any(|s| shape.chunks(s).len() > 1) && n_parts * shape.part().len() <= MOST_PARTS
+    {
+        let mut parts = PARTS.take();
+        parts.resize(parts.len().max(n_parts * shape.part().len()), 0.0);
+        by_chunks(pool, level, shape, segments, q, &Shared::new(&mut parts), &out);
+        PARTS.set(parts);
+        return;
+    }
+    // Small batches are cut finer, so that every thread has a part.
+    let total = rows().sum::<usize>() * shape.n_kv_heads;
+    let block_rows =
+        if pool.threads() == 1 { BLOCK_ROWS } else { total.div_ceil(wanted).clamp(1, BLOCK_ROWS) };
+    let n_blocks = rows().map(|n| blocks(n, block_rows)).sum::<usize>();
+    pool.run(n_blocks, &|_, index| {
+        // Backwards: the last rows of a prompt see the most keys, and long work goes first.
+        let mut index = n_blocks - 1 - index;
         for segment in segments {
-            let blocks = blocks_of(segment);
+            let rows = shape.rows(segment);
+            let blocks = blocks(rows, block_rows);
             if index >= blocks {
                 index -= blocks;
                 continue;
             }
-            let (kv_head, block) = (index % shape.n_kv_heads, index / shape.n_kv_heads);
-            let rows = block * block_rows..((block + 1) * block_rows).min(rows_of(segment));
-            level.run(Block { shape, segment, kv_head, rows, q, out: &out });
+            let (kv_head, first) = (index % shape.n_kv_heads, index / shape.n_kv_heads * block_rows);
+            let rows = first..(first + block_rows).min(rows);
+            let (chunks, target) = (shape.chunks(segment), Target::Out(&out));
+            Block { level, shape, segment, kv_head, rows, chunks, q, target }.run();
             return;
         }
     });
 }
 
-/// Query rows of one KV head of one segment: row i is head `i % group` of token `i / group`.
-struct Block<'a> {
+/// Few rows: every chunk apart, so that all threads have a part of a long cache; then the chunks of each row merged in
+/// ascending order, as one block would have.
+fn by_chunks(
+    pool: &Pool,
+    level: Level,
     shape: AttendShape,
-    segment: &'a AttendSegment<'a, KvPage>,
-    kv_head: usize,
-    rows: Range<usize>,
-    q: &'a [f32],
-    out: &'a Shared<'a, f32>,
-}
-
-thread_local! {
-    /// Running outputs of a block, then chunk outputs of a tile, then scores: sized by the model, so kept off the stack.
-    static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The running softmax of a row: maximum and denominator over the chunks merged so far. `l` is zero before the first.
-#[derive(Clone, Copy, Default)]
-struct Running {
-    m: f32,
-    l: f32,
-}
-
-impl Kernel for Block<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
-        // Taken and put back, not borrowed in a closure: a closure would not be compiled for the ISA.
-        let mut scratch = SCRATCH.take();
-        let stride = self.shape.head_dim.next_multiple_of(16);
-        scratch.clear();
-        scratch.resize((BLOCK_ROWS + TILE_ROWS) * stride + TILE_ROWS * PAGE_POSITIONS, 0.0);
-        let (o, rest) = scratch.split_at_mut(BLOCK_ROWS * stride);
-        let (chunk_o, scores) = rest.split_at_mut(TILE_ROWS * stride);
-        let mut running = [Running::default(); BLOCK_ROWS];
-        let (mut lo, mut hi) = (usize::MAX, 0);
-        for row in self.rows.clone() {
-            let seen = self.sees(row);
-            (lo, hi) = (lo.min(seen.start), hi.max(seen.end));
-        }
-        for chunk in lo / PAGE_POSITIONS..hi.div_ceil(PAGE_POSITIONS) {
-            let Some(page) = self.segment.pages.get(chunk).and_then(Option::as_ref) else {
-                panic!("attention reads page {chunk}, which the cache does not hold");
-            };
-            let mut first = 0;
-            while first < self.rows.len() {
-                let tile = Tile { block: &self, chunk, first, shape: page.shape() };
-                let work = Work {
-                    o: &mut o[first * stride..],
-                    chunk_o: &mut *chunk_o,
-                    scores: &mut *scores,
-                    running: &mut running[first..],
-                };
-                first += match &page.planes {
-                    Planes::F32(plane) => tile.run(isa, plane, work),
-                    Planes::F16(plane) => tile.run(isa, plane, work),
-                };
-            }
-        }
-        for (i, row) in self.rows.clone().enumerate() {
-            let start = self.offset(row);
-            // SAFETY: this head of this row belongs to this block alone.
-            let out = unsafe { self.out.slice(start, self.shape.head_dim) };
-            for (out, o) in out.iter_mut().zip(&o[i * stride..]) {
-                *out = o / running[i].l;
-            }
-        }
-        SCRATCH.set(scratch);
+    segments: &[AttendSegment<'_, KvPage>],
+    q: &[f32],
+    parts: &Shared<'_, f32>,
+    out: &Shared<'_, f32>,
+) {
+    // Where each segment's parts begin: [kv head][chunk][row].
+    let mut starts = Vec::new();
+    let mut n_parts = 0;
+    for segment in segments {
+        starts.push(n_parts);
+        n_parts += shape.n_kv_heads * shape.chunks(segment).len() * shape.rows(segment);
     }
+    let blocks = |segment| shape.rows(segment).div_ceil(BLOCK_ROWS);
+    let tasks = |segment| shape.n_kv_heads * shape.chunks(segment).len() * blocks(segment);
+    pool.run(segments.iter().map(tasks).sum(), &|_, mut index| {
+        for (segment, start) in segments.iter().zip(&starts) {
+            if index >= tasks(segment) {
+                index -= tasks(segment);
+                continue;
+            }
+            let (rows, chunks) = (shape.rows(segment), shape.chunks(segment));
+            let (page, first) = (index / blocks(segment), index % blocks(segment) * BLOCK_ROWS);
+            let (kv_head, chunk) = (page / chunks.len(), chunks.start + page % chunks.len());
+            let target = Target::Parts(parts, (start + page * rows) * shape.part().len());
+            let (rows, chunks) = (first..(first + BLOCK_ROWS).min(rows), chunk..chunk + 1);
+            Block { level, shape, segment, kv_head, rows, chunks, q, target }.run();
+            return;
+        }
+    });
+    let tasks = |segment| shape.n_kv_heads * blocks(segment);
+    pool.run(segments.iter().map(tasks).sum(), &|_, mut index| {
+        for (segment, start) in segments.iter().zip(&starts) {
+            if index >= tasks(segment) {
+                index -= tasks(segment);
+                continue;
+            }
+            let rows = shape.rows(segment);
+            let (kv_head, first) = (index / blocks(segment), index % blocks(segment) * BLOCK_ROWS);
+            let start = start + kv_head * shape.chunks(segment).len() * rows;
+            let rows = first..(first + BLOCK_ROWS).min(rows);
+            MergeParts { level, shape, segment, kv_head, rows, parts, start, out }.run();
+            return;
+        }
+    });
 }
 
-impl Block<'_> {
+impl AttendShape {
+    /// Query rows of a KV head: row i is head `i % group` of token `i / group`.
+    fn rows<P>(&self, segment: &AttendSegment<'_, P>) -> usize {
+        segment.positions.len() * (self.n_heads / self.n_kv_heads)
+    }
+
     /// The positions that a query row sees.
-    #[inline(always)]
-    fn sees(&self, row: usize) -> Range<usize> {
-        let group = self.shape.n_heads / self.shape.n_kv_heads;
-        let end = self.segment.positions[row / group] as usize + 1;
-        self.shape.window.map_or(0, |w| end.saturating_sub(w))..end
+    fn sees<P>(&self, segment: &AttendSegment<'_, P>, row: usize) -> Range<usize> {
+        let end = segment.positions[row / (self.n_heads / self.n_kv_heads)] as usize + 1;
+        self.window.map_or(0, |w| end.saturating_sub(w))..end
+    }
+
+    /// The chunks that any row of a segment sees.
+    fn chunks<P>(&self, segment: &AttendSegment<'_, P>) -> Range<usize> {
+        let (mut lo, mut hi) = (usize::MAX, 0);
+        for position in segment.positions {
+            let end = *position as usize + 1;
+            (lo, hi) = (lo.min(self.window.map_or(0, |w| end.saturating_sub(w))), hi.max(end));
+        }
+        (lo / PAGE_POSITIONS).min(hi)..hi.div_ceil(PAGE_POSITIONS)
     }
 
     /// Where a query row starts in q and out.
-    #[inline(always)]
-    fn offset(&self, row: usize) -> usize {
-        let group = self.shape.n_heads / self.shape.n_kv_heads;
-        let head = self.kv_head * group + row % group;
-        ((self.segment.first_row + row / group) * self.shape.n_heads + head) * self.shape.head_dim
-    }
-}
-
-/// Where a tile works: the running outputs and softmaxes of its rows and on, and scratch for one chunk.
-struct Work<'a> {
-    o: &'a mut [f32],
-    chunk_o: &'a mut [f32],
-    scores: &'a mut [f32],
-    running: &'a mut [Running],
-}
-
-/// Up to four rows of a block against one chunk.
-struct Tile<'a> {
-    block: &'a Block<'a>,
-    chunk: usize,
-    /// First row, counted in the block.
-    first: usize,
-    shape: KvShape,
-}
-
-impl Tile<'_> {
-    /// Handles four, two or one rows; gives how many.
-    #[inline(always)]
-    fn run<I: Isa, E: KvElement>(&self, isa: I, plane: &Plane<E>, work: Work<'_>) -> usize {
-        match self.block.rows.len() - self.first {
-            4.. => self.rows::<I, E, 4, 1>(isa, plane, work),
-            2.. => self.rows::<I, E, 2, 2>(isa, plane, work),
-            _ => self.rows::<I, E, 1, 4>(isa, plane, work),
-        }
+    fn offset<P>(&self, segment: &AttendSegment<'_, P>, kv_head: usize, row: usize) -> usize {
+        let group = self.n_heads / self.n_kv_heads;
+        let head = kv_head * group + row % group;
+        ((segment.first_row + row / group) * self.n_heads + head) * self.head_dim
     }
 
-    /// `R` rows, `W` vectors wide: R x W independent chains hide the latency of fma.
-    #[inline(always)]
-    fn rows<I: Isa, E: KvElement, const R: usize, const W: usize>(
-        &self,
-        isa: I,
-        plane: &Plane<E>,
-        work: Work<'_>,
-    ) -> usize {
-        let Work { o, chunk_o, scores, running } = work;
-        let start = self.chunk * PAGE_POSITIONS;
-        let dim = self.shape.head_dim;
-        let stride = self.shape.value_stride();
-        // Each row's visible slots of this chunk; empty ranges are 0..0.
-        let seen: [Range<usize>; R] = std::array::from_fn(|r| {
-            let seen = self.block.sees(self.block.rows.start + self.first + r);
-            let lo = seen.start.max(start) - start;
-            let hi = seen.end.min(start + PAGE_POSITIONS).saturating_sub(start);
-            if lo < hi { lo..hi } else { 0..0 }
-        });
-        let lo = seen.iter().filter(|s| !s.is_empty()).map(|s| s.start).min().unwrap_or(0);
-        let hi = seen.iter().map(|s| s.end).max().unwrap_or(0);
-        if lo >= hi {
-            return R;
-        }
-        let q: [&[f32]; R] = std::array::from_fn(|r| {
-            let offset = self.block.offset(self.block.rows.start + self.first + r);
-            &self.block.q[offset..offset + dim]
-        });
-
-        // Scores: one chain over d for every key.
-        let keys = plane.keys(self.shape, self.block.kv_head);
-        let mut tile = lo / TILE_KEYS;
-        let last = hi.div_ceil(TILE_KEYS);
-        while tile < last {
-            if tile + W <= last {
-                score_tiles::<I, E, R, W>(isa, q, keys, tile, dim, scores);
-                tile += W;
-            } else {
-                score_tiles::<I, E, R, 1>(isa, q, keys, tile, dim, scores);
-                tile += 1;
-            }
-        }
-
-        // Each row's softmax over its own keys.
-        let mut chunk = [Running::default(); R];
-        for r in 0..R {
-            if !seen[r].is_empty() {
-                let scores = &mut scores[r * PAGE_POSITIONS..(r + 1) * PAGE_POSITIONS];
-                chunk[r] = softmax(isa, &self.block.shape, scores, seen[r].clone());
-            }
-        }
-
-        // Weighted values: what all rows see together, each row's own edges before and after it.
-        chunk_o[..R * stride].fill(0.0);
-        let values = plane.values(self.shape, self.block.kv_head);
-        let mut common_lo = lo;
-        let mut common_hi = hi;
-        for s in &seen {
-            common_lo = common_lo.max(s.start);
-            common_hi = common_hi.min(s.end);
-        }
-        let common = if common_lo < common_hi { common_lo..common_hi } else { 0..0 };
-        for r in 0..R {
-            let (o, scores) = (&mut chunk_o[r * stride..(r + 1) * stride], &scores[r * PAGE_POSITIONS..]);
-            let before = if common.is_empty() { seen[r].clone() } else { seen[r].start..common.start };
-            weigh::<I, E, 1, 4>(isa, scores, values, stride, before, o);
-        }
-        weigh::<I, E, R, W>(isa, scores, values, stride, common.clone(), &mut chunk_o[..R * stride]);
-        for r in 0..R {
-            let (o, scores) = (&mut chunk_o[r * stride..(r + 1) * stride], &scores[r * PAGE_POSITIONS..]);
-            let after = if common.is_empty() { 0..0 } else { common.end..seen[r].end };
-            weigh::<I, E, 1, 4>(isa, scores, values, stride, after, o);
-        }
-
-        for r in 0..R {
-            if !seen[r].is_empty() {
-                merge(
-                    isa,
-                    &mut running[r],
-                    &mut o[r * stride..(r + 1) * stride],
-                    chunk[r],
-                    &chunk_o[r * stride..(r + 1) * stride],
-                );
-            }
-        }
-        R
-    }
-}
-
-/// Dots of `R` queries with `W` tiles of sixteen keys, to `scores[r][key]`.
-#[inline(always)]
-fn score_tiles<I: Isa, E: KvElement, const R: usize, const W: usize>(
-    isa: I,
-    q: [&[f32]; R],
-    keys: &[[E; 16]],
-    tile: usize,
-    dim: usize,
-    scores: &mut [f32],
-) {
-    let tiles: [&[[E; 16]]; W] = std::array::from_fn(|w| &keys[(tile + w) * dim..(tile + w + 1) * dim]);
-    let q: [&[f32]; R] = q.map(|q| &q[..dim]);
-    let mut acc = [[isa.splat(0.0); W]; R];
-    for d in 0..dim {
-        let k: [I::F; W] = std::array::from_fn(|w| E::load(isa, &tiles[w][d]));
-        for r in 0..R {
-            let q = isa.splat(q[r][d]);
-            for w in 0..W {
-                acc[r][w] = isa.fma(q, k[w], acc[r][w]);
-            }
-        }
-    }
-    for r in 0..R {
-        let row = scores[r * PAGE_POSITIONS..(r + 1) * PAGE_POSITIONS].as_chunks_mut::<TILE_KEYS>().0;
-        for w in 0..W {
-            isa.store(acc[r][w], &mut row[tile + w]);
-        }
-    }
-}
-
-/// Turns the scores of the slots `seen` into exp(s - m), zero elsewhere in their tiles; gives m and l.
-#[inline(always)]
-fn softmax<I: Isa>(isa: I, shape: &AttendShape, scores: &mut [f32], seen: Range<usize>) -> Running {
-    let first = seen.start / TILE_KEYS;
-    let last = seen.end.div_ceil(TILE_KEYS);
-    let tiles = &mut scores.as_chunks_mut::<TILE_KEYS>().0[first..last];
-    let lanes = |i: usize| {
-        let start = (first + i) * TILE_KEYS;
-        (seen.start.saturating_sub(start), (seen.end - start).min(TILE_KEYS))
-    };
-    let scale = isa.splat(shape.scale);
-    let mut max = isa.splat(f32::NEG_INFINITY);
-    for (i, tile) in tiles.iter_mut().enumerate() {
-        let mut s = isa.mul(isa.load(tile), scale);
-        if let Some(cap) = shape.softcap {
-            let cap = isa.splat(cap);
-            s = isa.mul(cap, vector::tanh(isa, isa.div(s, cap)));
-        }
-        let (lo, hi) = lanes(i);
-        let s = isa.keep_lanes(s, lo, hi, f32::NEG_INFINITY);
-        max = isa.max(s, max);
-        isa.store(s, tile);
-    }
-    let m = isa.reduce_max(max);
-    let mut l = isa.splat(0.0);
-    for (i, tile) in tiles.iter_mut().enumerate() {
-        let p = vector::exp(isa, isa.sub(isa.load(tile), isa.splat(m)));
-        let (lo, hi) = lanes(i);
-        let p = isa.keep_lanes(p, lo, hi, 0.0);
-        // An absent key adds +0 to a sum that is never negative: it changes no bit.
-        l = isa.add(l, p);
-        isa.store(p, tile);
-    }
-    Running { m, l: isa.reduce_add(l) }
-}
-
-/// `o[r] += sum_key p[r][key] v[key]` over `keys` ascending, for `R` rows; o = [R][stride].
-#[inline(always)]
-fn weigh<I: Isa, E: KvElement, const R: usize, const W: usize>(
-    isa: I,
-    scores: &[f32],
-    values: &[E],
-    stride: usize,
-    keys: Range<usize>,
-    o: &mut [f32],
-) {
-    if keys.is_empty() {
-        return;
-    }
-    let vectors = stride / 16;
-    let mut first = 0;
-    while first < vectors {
-        if first + W <= vectors {
-            weigh_vectors::<I, E, R, W>(isa, scores, values, stride, keys.clone(), first, o);
-            first += W;
-        } else {
-            weigh_vectors::<I, E, R, 1>(isa, scores, values, stride, keys.clone(), first, o);
-            first += 1;
-        }
-    }
-}
-
-#[inline(always)]
-fn weigh_vectors<I: Isa, E: KvElement, const R: usize, const W: usize>(
-    isa: I,
-    scores: &[f32],
-    values: &[E],
-    stride: usize,
-    keys: Range<usize>,
-    first: usize,
-    o: &mut [f32],
-) {
-    let mut acc = [[isa.splat(0.0); W]; R];
-    for r in 0..R {
-        let o = o[r * stride..(r + 1) * stride].as_chunks::<16>().0;
-        for w in 0..W {
-            acc[r][w] = isa.load(&o[first + w]);
-        }
-    }
-    let p: [&[f32]; R] = std::array::from_fn(|r| &scores[r * PAGE_POSITIONS..r * PAGE_POSITIONS + keys.end]);
-    let rows = values[keys.start * stride..keys.end * stride].chunks_exact(stride);
-    for (key, row) in keys.zip(rows) {
-        let row = &row.as_chunks::<16>().0[first..first + W];
-        let v: [I::F; W] = std::array::from_fn(|w| E::load(isa, &row[w]));
-        for r in 0..R {
-            let p = isa.splat(p[r][key]);
-            for w in 0..W {
-                acc[r][w] = isa.fma(p, v[w], acc[r][w]);
-            }
-        }
-    }
-    for r in 0..R {
-        let o = o[r * stride..(r + 1) * stride].as_chunks_mut::<16>().0;
-        for w in 0..W {
-            isa.store(acc[r][w], &mut o[first + w]);
-        }
-    }
-}
-
-/// Merges a chunk into the chunks before it.
-#[inline(always)]
-fn merge<I: Isa>(isa: I, running: &mut Running, o: &mut [f32], chunk: Running, chunk_o: &[f32]) {
-    if running.l == 0.0 {
-        *running = chunk;
-        o.copy_from_slice(chunk_o);
-        return;
-    }
-    let m = if running.m > chunk.m { running.m } else { chunk.m };
-    let (a, b) = (math::exp(running.m - m), math::exp(chunk.m - m));
-    running.l = running.l.mul_add(a, chunk.l * b);
-    running.m = m;
-    let (a, b) = (isa.splat(a), isa.splat(b));
-    for (o, c) in o.as_chunks_mut::<16>().0.iter_mut().zip(chunk_o.as_chunks::<16>().0) {
-        isa.store(isa.fma(isa.load(o), a, isa.mul(isa.load(c), b)), o);
+    fn part(&self) -> PartShape {
+        PartShape { columns: self.head_dim.div_ceil(16) }
     }
 }

@@ -28,21 +28,29 @@ fn values(n: usize, seed: u32) -> Vec<f32> {
         .collect()
 }
 
-fn held(kv: KvType, x: f32) -> f32 {
+/// What a cache holds of rows of head_dim values, or of several blocks.
+fn held(kv: KvType, x: &[f32]) -> Vec<f32> {
     match kv {
-        KvType::F32 => x,
-        KvType::F16 => math::f16_to_f32(math::f32_to_f16(x)),
+        KvType::F32 => x.to_vec(),
+        KvType::F16 => x.iter().map(|x| math::f16_to_f32(math::f32_to_f16(*x))).collect(),
+        KvType::Q8_0 => x
+            .chunks_exact(32)
+            .flat_map(|x| {
+                let d = x.iter().fold(0.0f32, |m, x| m.max(x.abs())) / 127.0;
+                let held = math::f16_to_f32(math::f32_to_f16(d));
+                x.iter().map(move |x| if d == 0.0 { 0.0 } else { held * (x * (1.0 / d)).round() })
+            })
+            .collect(),
     }
 }
 
-/// Rule 5 as it is written, one row at a time.
+/// Rule 5 as it is written, one row at a time, over keys and values as the cache holds them.
 fn definition(case: &Case, q: &[f32], k: &[f32], v: &[f32], position: usize) -> Vec<f32> {
     let AttendShape { n_heads, n_kv_heads, head_dim, scale, softcap, window } = case.shape;
     let mut out = Vec::new();
     for head in 0..n_heads {
         let kv_head = head / (n_heads / n_kv_heads);
-        let at =
-            |x: &[f32], key: usize, d: usize| held(case.kv, x[(key * n_kv_heads + kv_head) * head_dim + d]);
+        let at = |x: &[f32], key: usize, d: usize| x[(key * n_kv_heads + kv_head) * head_dim + d];
         let q = &q[head * head_dim..(head + 1) * head_dim];
         let first = window.map_or(0, |w| (position + 1).saturating_sub(w));
         let mut merged: Option<(f32, f32, Vec<f32>)> = None;
@@ -88,9 +96,7 @@ fn textbook(case: &Case, q: &[f32], k: &[f32], v: &[f32], position: usize) -> Ve
     let mut out = Vec::new();
     for head in 0..n_heads {
         let kv_head = head / (n_heads / n_kv_heads);
-        let at = |x: &[f32], key: usize, d: usize| {
-            f64::from(held(case.kv, x[(key * n_kv_heads + kv_head) * head_dim + d]))
-        };
+        let at = |x: &[f32], key: usize, d: usize| f64::from(x[(key * n_kv_heads + kv_head) * head_dim + d]);
         let first = window.map_or(0, |w| (position + 1).saturating_sub(w));
         let p: Vec<f64> = (first..=position)
             .map(|key| {
@@ -133,6 +139,7 @@ fn check(case: &Case) {
             (end > first_seen).then(|| Arc::new(page))
         })
         .collect();
+    let (k, v) = (held(case.kv, &k), held(case.kv, &v));
     let positions: Vec<u32> = (first_row_at as u32..case.len as u32).collect();
     let expected: Vec<f32> = positions
         .iter()
@@ -178,11 +185,31 @@ fn shape(n_heads: usize, n_kv_heads: usize, head_dim: usize, window: Option<usiz
 
 #[test]
 fn every_tile_shape_and_chunk_border() {
-    for kv in [KvType::F32, KvType::F16] {
+    for kv in KvType::ALL {
         for (len, rows) in [(1, 1), (17, 17), (256, 3), (257, 1), (300, 60), (700, 5), (1030, 40)] {
             check(&Case { shape: shape(9, 3, 64, None), kv, len, rows });
+        }
+    }
+    for kv in [KvType::F32, KvType::F16] {
+        for (len, rows) in [(1, 1), (17, 17), (256, 3), (257, 1), (300, 60), (1030, 40)] {
             check(&Case { shape: shape(4, 1, 20, None), kv, len, rows });
         }
+    }
+}
+
+#[test]
+fn every_count_of_rows() {
+    for kv in KvType::ALL {
+        for group in 1..=9 {
+            check(&Case { shape: shape(group, 1, 96, None), kv, len: 290, rows: 1 });
+        }
+    }
+    for rows in 10..=26 {
+        check(&Case { shape: shape(1, 1, 32, None), kv: KvType::Q8_0, len: 270, rows });
+    }
+    // More than one block of a head, and an end of each size.
+    for rows in 95..=108 {
+        check(&Case { shape: shape(1, 1, 16, None), kv: KvType::F16, len: 300, rows });
     }
 }
 
@@ -192,6 +219,7 @@ fn sliding_windows() {
         for (len, rows) in [(5, 5), (280, 30), (600, 300), (1030, 2)] {
             check(&Case { shape: shape(4, 2, 32, Some(window)), kv: KvType::F32, len, rows });
         }
+        check(&Case { shape: shape(3, 1, 64, Some(window)), kv: KvType::Q8_0, len: 600, rows: 40 });
     }
 }
 

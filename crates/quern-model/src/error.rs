@@ -59,6 +59,22 @@ pub enum ModelError {
         /// The first few.
         names: String,
     },
+    /// A cache type that the heads of a layer do not fit.
+    #[error(
+        "layer {layer} has heads of {head_dim}, and {kv} caches hold blocks of {block}: choose one of {fit}"
+    )]
+    Cache {
+        /// Which.
+        layer: usize,
+        /// Length of its keys and values.
+        head_dim: usize,
+        /// The type.
+        kv: &'static str,
+        /// What head_dim must be a multiple of.
+        block: usize,
+        /// The types that fit.
+        fit: String,
+    },
     /// The backend refused.
     #[error(transparent)]
     Backend(#[from] BackendError),

@@ -1,7 +1,7 @@
 //! `ModelSpec`: what a model is made of, as plain data. One chokepoint validates it before anything is allocated.
 
 use crate::ModelError;
-use quern_backend::{Activation, ConvShape, DeltaShape, RopePairs};
+use quern_backend::{Activation, ConvShape, DeltaShape, KvType, RopePairs};
 
 /// A model.
 #[derive(Clone, Debug, PartialEq)]
@@ -306,6 +306,23 @@ impl ModelSpec {
             Mixer::DeltaNet(delta_net) => Some(delta_net),
             Mixer::Attention(_) => None,
         })
+    }
+
+    /// Refuses a cache type that the heads of a layer do not fit, before anything is allocated.
+    pub fn check_cache(&self, kv: KvType) -> Result<(), ModelError> {
+        for (layer, spec) in self.layers.iter().enumerate() {
+            let Mixer::Attention(AttentionSpec { head_dim, .. }) = spec.mixer else { continue };
+            if !head_dim.is_multiple_of(kv.block()) {
+                let fit: Vec<_> = KvType::ALL
+                    .iter()
+                    .filter(|other| head_dim.is_multiple_of(other.block()))
+                    .map(|kv| kv.name())
+                    .collect();
+                let (kv, block, fit) = (kv.name(), kv.block(), fit.join(", "));
+                return Err(ModelError::Cache { layer, head_dim, kv, block, fit });
+            }
+        }
+        Ok(())
     }
 
     /// Checks every number that a file controls.

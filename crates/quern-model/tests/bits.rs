@@ -91,6 +91,14 @@ fn gemma3_f32() {
     real(GEMMA3, ActivationMode::F32, 0x0492_c34c_20b6_52fb);
 }
 
+#[test]
+fn q8_0_caches() {
+    let base = Run { activations: ActivationMode::Q8, kv: KvType::Q8_0, ..Run::default() };
+    check(&test_model(SMOLLM2), base, &ids(1500, 49_152), 0);
+    check(&fixture("tiny/quant-32.gguf"), base, &ids(300, 261), 0);
+    check(&fixture("tiny/quant-256.gguf"), base, &ids(300, 261), 0);
+}
+
 /// Small models in both modes: every format, widths and row counts that are no multiple of sixteen.
 fn tiny(name: &str, n_vocab: u32, expected: [u64; 2]) {
     for (activations, expected) in [ActivationMode::Q8, ActivationMode::F32].into_iter().zip(expected) {

@@ -109,6 +109,8 @@ impl Quern {
             check_vocabulary(&file, &spec, tokenizer.n_vocab())?;
         }
         let spec = spec.with_rope(&options.rope).map_err(|error| Error::model(file.path(), error))?;
+        // The engine checks that as well, when the weights are loaded.
+        spec.check_cache(options.kv).map_err(|error| Error::model(file.path(), error))?;
         let cpu =
             CpuOptions { threads: options.threads, activations: options.activations, level: options.isa };
         let backend = Arc::new(CpuBackend::new(&cpu)?);

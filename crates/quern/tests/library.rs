@@ -51,6 +51,17 @@ fn facts_say_what_is_in_force() {
     assert!(matches!(loaded.chat(&[Message::user("x")], &options), Err(Error::NoTokenizer { .. })));
 }
 
+#[test]
+fn a_cache_that_the_heads_do_not_fit_is_refused_by_name() {
+    let options = LoadOptions { kv: KvType::Q8_0, ..LoadOptions::default() };
+    let Err(error) = Quern::load(&tiny("llama-full.gguf"), options, &mut ()) else { panic!("heads of 20") };
+    assert!(error.is_refusal());
+    let words = error.to_string();
+    for word in ["llama-full.gguf", "layer 0", "20", "q8_0", "32", "f16, f32"] {
+        assert!(words.contains(word), "{word}: {words}");
+    }
+}
+
 /// Figures of the family: HuggingFaceTB's own page recommends temperature 0.2 and top_p 0.9 for SmolLM2.
 #[test]
 fn the_request_wins_over_the_preset_and_greedy_takes_no_advice() {

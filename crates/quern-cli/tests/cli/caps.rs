@@ -29,7 +29,7 @@ fn what_is_read_is_named() {
         assert!(!by_merges || pre.is_none_or(|pre| pres.contains(&pre)), "{tokenizer}");
     }
     assert!(read > 10, "{read} read");
-    assert_eq!(names(&caps["kv"]), ["f16", "f32"]);
+    assert_eq!(names(&caps["kv"]), ["f16", "q8_0", "f32"]);
     for mode in names(&caps["activations"]) {
         assert!(
             quern(&["run", "no/such.gguf", "x", "--activations", mode]).refused().contains("no/such.gguf")

@@ -46,7 +46,7 @@ fn r130_what_makes_no_sense_is_refused_by_name() {
         (&["run", "m.gguf", "x", "-n", "many"], &["many", "whole number"]),
         (&["run", "m.gguf", "x", "--seed", "-1"], &["-1"]),
         (&["run", "m.gguf", "x", "--seed", "18446744073709551616"], &["18446744073709551616"]),
-        (&["run", "m.gguf", "x", "--kv", "q8"], &["--kv", "f16", "f32"]),
+        (&["run", "m.gguf", "x", "--kv", "q8"], &["--kv", "f16", "q8_0", "f32"]),
         (&["run", "m.gguf", "x", "--sed", "1"], &["--sed", "--seed"]),
         (&["run"], &["MODEL"]),
         (&["walk"], &["walk"]),

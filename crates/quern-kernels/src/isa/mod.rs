@@ -52,6 +52,10 @@ pub trait Isa: Copy + Send + Sync + 'static {
     fn load_f16(self, p: &[u16; 16]) -> Self::F;
     /// Sixteen bfloat16, widened exactly.
     fn load_bf16(self, p: &[u16; 16]) -> Self::F;
+    /// Asks for the cache line at `p`, which may point anywhere.
+    fn prefetch<T>(self, p: *const T) {
+        let _ = p;
+    }
     /// `a + b`
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
     /// `a - b`
