@@ -158,9 +158,15 @@ fn packed_kernels_equal_the_scalar_definition_on_every_level() {
     let mut random = Random(7);
     for format in FORMATS {
         for kind in KINDS {
-            // One strip, a strip and a bit, less than a strip; token tiles of every width.
-            for (n_rows, rows) in [(16, 1), (37, 2), (5, 3), (64, 9)] {
-                let n_cols = if format.unit_k == 1 { 72 } else { 3 * format.unit_k };
+            // One strip, a strip and a bit, less than a strip; token tiles of every width, more tokens than share one
+            // unpacking; columns of less than a panel, of whole panels and of one and a bit.
+            for (n_rows, rows) in [(16, 1), (37, 2), (5, 3), (20, 71)] {
+                let n_cols = match (format.unit_k, rows) {
+                    (1, 71) => 264,
+                    (1, _) => 72,
+                    (unit_k @ 32..=64, 71) => 9 * unit_k,
+                    (unit_k, _) => 3 * unit_k,
+                };
                 let raw = weights(format, n_rows, n_cols, kind, &mut random);
                 let x = inputs(rows, n_cols, kind, &mut random);
                 let scale = (rows == 2).then_some(0.37f32);

@@ -56,26 +56,26 @@ impl Chunk {
             seen: [const { 0..0 }; BLOCK_ROWS],
             tiles: [const { RowTile { first: 0, rows: 0, any: 0..0, all: 0..0 } }; MAX_TILES],
             n_tiles: 0,
-            any: usize::MAX..0,
+            any: 0..0,
         };
         let mut first = 0;
         while first < rows.len() {
             let n = tile_rows(rows.len() - first);
-            let (mut any, mut all) = (PAGE_POSITIONS..0, 0..PAGE_POSITIONS);
+            let (mut any, mut all) = (0..0, 0..PAGE_POSITIONS);
             for row in first..first + n {
                 let seen = shape.sees(segment, rows.start + row);
                 let lo = seen.start.saturating_sub(start);
                 let hi = seen.end.min(start + PAGE_POSITIONS).saturating_sub(start);
                 if lo < hi {
                     chunk.seen[row] = lo..hi;
-                    any = any.start.min(lo)..any.end.max(hi);
+                    any = cover(any, lo..hi);
                     all = all.start.max(lo)..all.end.min(hi);
                 } else {
                     all = 0..0;
                 }
             }
             let all = if all.is_empty() { 0..0 } else { all };
-            chunk.any = chunk.any.start.min(any.start)..chunk.any.end.max(any.end);
+            chunk.any = cover(chunk.any, any.clone());
             chunk.tiles[chunk.n_tiles] = RowTile { first, rows: n, any, all };
             chunk.n_tiles += 1;
             first += n;
@@ -85,6 +85,15 @@ impl Chunk {
 
     pub(super) fn tiles(&self) -> &[RowTile] {
         &self.tiles[..self.n_tiles]
+    }
+}
+
+/// The least range that holds both.
+fn cover(a: Range<usize>, b: Range<usize>) -> Range<usize> {
+    match (a.is_empty(), b.is_empty()) {
+        (true, _) => b,
+        (_, true) => a,
+        _ => a.start.min(b.start)..a.end.max(b.end),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the formats with integer codes share: packing, decode, the canonical dot and the kernel, written once.
+//! What the formats with integer codes share: packing, decode and the canonical dot, written once.
 //!
 //! A format says through [`Blocks`] where a block holds its codes and scales. Here every such format is
 //! `w = d sub v + m min`: d and m floats; v the integer that a code stands for; sub and min integers for 32 or 16
@@ -18,7 +18,9 @@
 //! their sub-scales at most 64.
 //! - Values of at most 32 are multiplied as unsigned bytes: a pair of products fits an i16 before the offset comes off,
 //!   and the eight products that meet in one i16 sum over a half come to at most 8 * 32 * 127 = 32512 once it is off.
-//! - Larger values are multiplied signed and widened every step: a pair is at most 2 * 128 * 127.
+//!   Where the bytes with their offset stay below 33, the offset comes off the sum of a part instead.
+//! - Larger values are wide. For one token they are multiplied signed and widened every step: a pair is at most
+//!   2 * 128 * 127. For more they go as i16, times sub where halves have one, by codes times sub-scales (127 * 64).
 //! - sub times an activation sub-scale is at most 128 * 64, which an i16 holds, and the integer sum of 32 weights at
 //!   most 32 * 43 * 127 * 128 * 64 (IQ2), which an i32 holds.
 //!

@@ -1,8 +1,8 @@
 //! Number formats: one file each, one line in [`FORMATS`].
 //!
 //! A file of a format with integer codes says as data where a block holds its codes and scales; [`blocks`] makes of it
-//! the exact decode, the canonical scalar dot (the definition), the packing and the kernel over packed tiles, written
-//! once over [`Isa`]. A format that does not fit implements [`Format`] itself, as [`float`] does.
+//! the exact decode, the canonical scalar dot (the definition) and the packing, [`unpack`] what kernels read, written once
+//! over [`Isa`]. A format that does not fit implements [`Format`] itself, as [`float`] does.
 //!
 //! # Packed tiles
 //! A matrix is packed at load into strips of sixteen rows. A strip is a row of units (sixteen rows x `UNIT_K`), their
