@@ -402,7 +402,7 @@ impl<B: Backend> Model<B> {
         &self.backend
     }
 
-    /// An empty sequence of at most `context` positions.
+    /// An empty sequence of at most `context` positions, of a cache type that [fits](ModelSpec::check_cache).
     pub fn sequence(&self, kv: KvType, context: usize) -> SequenceState<B> {
         SequenceState::new(&*self.backend, &self.spec, kv, context)
     }
