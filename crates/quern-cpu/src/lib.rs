@@ -209,7 +209,7 @@ impl Backend for CpuBackend {
             let Some(weight) = &product.weight.packed else {
                 panic!("a weight held for look-ups was multiplied by")
             };
-            forms = forms.and(weight.form(self.level, rows, self.int8()));
+            forms = forms.and(weight.form(rows, self.int8()));
             packed.push(quern_kernels::linear::Product {
                 weight,
                 scale: product.scale,

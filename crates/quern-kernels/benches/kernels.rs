@@ -39,7 +39,7 @@ fn linears(c: &mut Criterion, name: &str, n_rows: usize, tokens: usize, int8: bo
         let Ok(matrix) = PackedMatrix::pack(&pool, format.ty, n_rows, COLS, &raw) else { continue };
         let x: Vec<f32> = (0..tokens * COLS).map(|i| (i * 7919 % 2003) as f32 / 1000.0 - 1.0).collect();
         let mut activations = Activations::default();
-        let forms = matrix.form(level, tokens, int8);
+        let forms = matrix.form(tokens, int8);
         if activations.prepare(&pool, level, &x, COLS, forms).is_err() {
             continue;
         }

@@ -8,7 +8,7 @@
 
 use crate::activations::{Activations, Forms};
 use crate::formats::{FormatOps, IntegerOps, STRIP_ROWS, Strip};
-use crate::isa::{Level, Wide};
+use crate::isa::Level;
 use crate::panel::{BLOCK_TOKENS, FloatPanel, PANEL_K, PANEL_PARTS, Panel};
 use crate::pool::Pool;
 use crate::shared::Shared;
@@ -117,10 +117,10 @@ impl PackedMatrix {
     }
 
     /// The form of activations it takes for `rows` rows, with int8 activations where it can (`int8`), or without.
-    pub fn form(&self, level: Level, rows: usize, int8: bool) -> Forms {
+    pub fn form(&self, rows: usize, int8: bool) -> Forms {
         match &self.ops.integer {
             Some(ops) if int8 => {
-                let pairs = takes_pairs(ops, level, rows);
+                let pairs = takes_pairs(ops, rows);
                 Forms { bytes: !pairs, pairs, float: false }
             }
             _ => Forms { float: true, ..Forms::default() },
@@ -151,8 +151,8 @@ pub struct Product<'a> {
 }
 
 /// Whether `rows` rows are multiplied as pairs of i16.
-fn takes_pairs(ops: &IntegerOps, level: Level, rows: usize) -> bool {
-    ops.wide && rows > 1 && level.wide() == Wide::Pairs
+fn takes_pairs(ops: &IntegerOps, rows: usize) -> bool {
+    ops.wide && rows > 1
 }
 
 /// A product as the threads see it.
@@ -205,7 +205,7 @@ impl Part<'_> {
                 }
             }
             Some(ops) if int8 => {
-                let block = x.quant(takes_pairs(ops, level, x.rows()), tokens.clone());
+                let block = x.quant(takes_pairs(ops, x.rows()), tokens.clone());
                 let n_parts = x.cols() / 32;
                 self.by_panels(strips, tokens, |scratch, strip, sums| {
                     for first in (0..n_parts).step_by(PANEL_PARTS) {

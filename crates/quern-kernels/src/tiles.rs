@@ -5,7 +5,7 @@
 //! a row may be taken in any number of panels.
 
 use crate::activations::{FloatBlock, QuantBlock, Rows, XPart, XRow};
-use crate::isa::{Isa, Kernel, Level, Wide};
+use crate::isa::{Isa, Kernel, Level};
 use crate::panel::{FloatPanel, Panel};
 
 /// Runs `$body` with `$T` bound to the number of tokens in a tile.
@@ -56,11 +56,8 @@ pub(crate) type TileKernel = fn(Level, &Panel, QuantBlock<'_>, &mut [[f32; 16]])
 /// The kernel of a shape.
 pub(crate) const fn kernel(shape: Shape) -> TileKernel {
     let Some(largest) = shape.largest_byte else {
-        return match (shape.subs, shape.half_floats, shape.mins) {
-            (false, false, 0) => wide::<false>,
-            (true, false, 0) => wide::<true>,
-            _ => panic!("no tile kernel has this shape"),
-        };
+        assert!(!shape.half_floats && shape.mins == 0, "no tile kernel has this shape");
+        return wide;
     };
     match (shape.offset(largest), shape.subs, shape.half_floats, shape.mins) {
         (NONE, false, false, 1) => bytes::<NONE, false, false, 1>,
@@ -88,8 +85,8 @@ fn bytes<const OFFSET: u8, const SUBS: bool, const HALVES: bool, const MINS: usi
     level.run(Bytes::<OFFSET, SUBS, HALVES, MINS> { panel, x, sums });
 }
 
-fn wide<const SUBS: bool>(level: Level, panel: &Panel, x: QuantBlock<'_>, sums: &mut [[f32; 16]]) {
-    level.run(WideCodes::<SUBS> { panel, x, sums });
+fn wide(level: Level, panel: &Panel, x: QuantBlock<'_>, sums: &mut [[f32; 16]]) {
+    level.run(WideCodes { panel, x, sums });
 }
 
 /// A part of 32 k of sixteen rows, as a kernel reads it: from a panel, or from packed bytes where one token wants it.
@@ -296,33 +293,25 @@ pub(crate) fn wide_part<I: Isa, W: Weights<I>>(isa: I, weights: &W, x: &XPart<1>
     add_scaled(isa, weights.d(isa, 0), &[], x, &mut isum, sums);
 }
 
-/// Codes too wide for sums of unsigned bytes in sixteen bits.
-struct WideCodes<'a, const SUBS: bool> {
+/// Codes too wide for sums of unsigned bytes in sixteen bits. The panel's pairs have the integer scales of halves in them.
+struct WideCodes<'a> {
     panel: &'a Panel,
     x: QuantBlock<'a>,
     sums: &'a mut [[f32; 16]],
 }
 
-impl<const SUBS: bool> Kernel for WideCodes<'_, SUBS> {
+impl Kernel for WideCodes<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        match I::WIDE {
-            // The panel's pairs have the integer scales of halves in them.
-            Wide::Pairs => {
-                for tile in self.x.tiles() {
-                    with_tokens!(tile.tokens, T, [1 2 3 4] => {
-                        let sums = &mut self.sums[tile.first..].as_chunks_mut::<T>().0[0];
-                        for (part, x) in tile.parts::<T>().iter().enumerate() {
-                            pair_part::<I, T>(isa, self.panel, part, x, sums);
-                        }
-                    });
+        for tile in self.x.tiles() {
+            with_tokens!(tile.tokens, T, [1 2 3 4] => {
+                let sums = &mut self.sums[tile.first..].as_chunks_mut::<T>().0[0];
+                for (part, x) in tile.parts::<T>().iter().enumerate() {
+                    pair_part::<I, T>(isa, self.panel, part, x, sums);
                 }
-            }
-            Wide::Signed => {
-                Bytes::<NONE, SUBS, false, 0> { panel: self.panel, x: self.x, sums: self.sums }.run(isa)
-            }
+            });
         }
     }
 }

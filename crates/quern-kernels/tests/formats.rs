@@ -146,7 +146,7 @@ fn run(
 ) -> Vec<f32> {
     let rows = x.len() / matrix.n_cols();
     let mut activations = Activations::default();
-    let forms: Forms = matrix.form(level, rows, int8);
+    let forms: Forms = matrix.form(rows, int8);
     activations.prepare(pool, level, x, matrix.n_cols(), forms).unwrap();
     let mut out = vec![f32::NAN; rows * matrix.n_rows()];
     linear(pool, level, &activations, int8, &mut [Product { weight: matrix, scale, bias, out: &mut out }]);

@@ -4,7 +4,6 @@
 use super::blocks::{Blocks, Packed};
 use super::*;
 use crate::activations::XPart;
-use crate::isa::Wide;
 use crate::panel::Panel;
 use crate::tiles::{self, Weights, byte_part, wide_part};
 
@@ -135,14 +134,14 @@ pub(super) fn panel<B: Blocks, I: Isa>(
         for half in 0..Packed::<B>::SHAPE.mins {
             isa.store(part.minimum(isa, half), &mut panel.min[2 * i + half]);
         }
-        if B::SUBS == 2 {
+        if B::SUBS == 2 && !wide {
             for half in 0..2 {
                 isa.save_scales(isa.scales_i8(part.int(half)), &mut panel.sub[2 * i + half]);
             }
         }
         for step in 0..8 {
             let w = part.step(isa, step);
-            if wide && matches!(I::WIDE, Wide::Pairs) {
+            if wide {
                 let pairs = isa.widen_pairs(w);
                 for j in 0..2 {
                     let mut w = pairs[j];

@@ -4,7 +4,7 @@
 //! that takes a closure stands between it and the kernel (`array::map` and `array::from_fn` do): kernels loop instead.
 //! tests/inlining.rs looks for such calls.
 
-use super::{Isa, Kernel, Wide};
+use super::{Isa, Kernel};
 use std::arch::x86_64::*;
 
 /// Proof that this CPU has AVX2, FMA and F16C.
@@ -74,8 +74,6 @@ impl Isa for Avx2 {
     type A = Pair<__m256i>;
     /// Sixteen-bit scales, each twice.
     type S = Pair<__m256i>;
-
-    const WIDE: Wide = Wide::Pairs;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {

@@ -14,15 +14,6 @@ mod scalar;
 
 pub use scalar::Scalar;
 
-/// How an ISA multiplies codes that do not fit unsigned bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wide {
-    /// As pairs of i16: its byte sums are too narrow.
-    Pairs,
-    /// As signed bytes: `acc_mac` takes them as they are, and sums in 32 bits.
-    Signed,
-}
-
 /// Sixteen-lane primitives. All float operations round once, ties to even, with no flush to zero.
 ///
 /// `max` and `min` follow x86: `max(a, b)` is `if a > b { a } else { b }`, so a NaN in `b` comes through and a
@@ -38,9 +29,6 @@ pub trait Isa: Copy + Send + Sync + 'static {
     type A: Copy;
     /// Sixteen small integer scales, in the form that `flush` multiplies by.
     type S: Copy;
-
-    /// How wide codes are multiplied.
-    const WIDE: Wide;
 
     /// All lanes `x`.
     fn splat(self, x: f32) -> Self::F;
@@ -167,17 +155,6 @@ pub trait Isa: Copy + Send + Sync + 'static {
     fn mac_pairs(self, sum: Self::I, w: Self::B, x: i32) -> Self::I;
 }
 
-/// How a level multiplies wide codes.
-struct WideOf;
-
-impl Kernel for WideOf {
-    type Output = Wide;
-    #[inline(always)]
-    fn run<I: Isa>(self, _isa: I) -> Wide {
-        I::WIDE
-    }
-}
-
 /// A piece of work that can run on any ISA.
 pub trait Kernel {
     /// What it gives back.
@@ -269,11 +246,6 @@ impl Level {
             #[cfg(target_arch = "x86_64")]
             Set::Avx2 => "avx2",
         }
-    }
-
-    /// How it multiplies codes that do not fit unsigned bytes.
-    pub fn wide(self) -> Wide {
-        self.run(WideOf)
     }
 
     /// Runs a kernel on this level.

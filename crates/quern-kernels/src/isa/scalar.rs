@@ -3,7 +3,7 @@
 //! The primitives that loop over sixty-four bytes stay out of line: folded into every kernel of every format they would be
 //! most of what the crate takes to compile.
 
-use super::{Isa, Wide};
+use super::Isa;
 
 /// Runs anywhere. `FMA` says that the code around it is compiled with the FMA instruction: then a fused multiply-add is
 /// one instruction, and else a library call, which is kept out of line so that kernels do not swell with calls.
@@ -61,8 +61,6 @@ impl<const FMA: bool> Isa for Scalar<FMA> {
     type B = [u8; 64];
     type A = [i32; 16];
     type S = [i32; 16];
-
-    const WIDE: Wide = Wide::Pairs;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
