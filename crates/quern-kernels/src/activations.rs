@@ -94,16 +94,10 @@ impl<const T: usize> Rows<T> for XPart<T> {
     }
 }
 
-/// Int8 activations in one of their forms, per tile `[cols / 32][PART_ROWS][tokens]`.
-#[derive(Default)]
-struct Words(Vec<i32>);
-
-impl Words {
-    /// Words of `tokens` tokens from token `first` on, which begins a tile.
-    fn range(first: usize, tokens: usize, cols: usize) -> Range<usize> {
-        let words = cols / BLOCK_K * PART_ROWS;
-        first * words..(first + tokens) * words
-    }
+/// Where the words of `tokens` tokens of int8 activations lie, from token `first` on, which begins a tile.
+fn words(first: usize, tokens: usize, cols: usize) -> Range<usize> {
+    let words = cols / BLOCK_K * PART_ROWS;
+    first * words..(first + tokens) * words
 }
 
 /// What a linear layer multiplies by. Buffers are kept from call to call.
@@ -112,8 +106,9 @@ pub struct Activations {
     rows: usize,
     cols: usize,
     forms: Forms,
-    bytes: Words,
-    pairs: Words,
+    /// Per tile [cols / 32][PART_ROWS][tokens], as the pairs.
+    bytes: Vec<i32>,
+    pairs: Vec<i32>,
     /// Per tile [cols][tokens]
     x: Vec<f32>,
 }
@@ -270,14 +265,14 @@ impl Activations {
                 "int8 activations need a multiple of {BLOCK_K} columns, not {cols}"
             );
         }
-        let n_words = Words::range(0, rows, cols).end;
-        self.bytes.0.resize(if forms.bytes { n_words } else { 0 }, 0);
-        self.pairs.0.resize(if forms.pairs { n_words } else { 0 }, 0);
+        let n_words = words(0, rows, cols).end;
+        self.bytes.resize(if forms.bytes { n_words } else { 0 }, 0);
+        self.pairs.resize(if forms.pairs { n_words } else { 0 }, 0);
         if forms.float {
             self.x.resize(rows * cols, 0.0);
         }
         let broken = AtomicUsize::new(usize::MAX);
-        let (bytes, pairs) = (Shared::new(&mut self.bytes.0), Shared::new(&mut self.pairs.0));
+        let (bytes, pairs) = (Shared::new(&mut self.bytes), Shared::new(&mut self.pairs));
         let floats = Shared::new(&mut self.x);
         let quant_tiles = if int8 { rows.div_ceil(TILE_TOKENS) } else { 0 };
         let float_tiles = if forms.float { rows.div_ceil(FLOAT_TILE_TOKENS) } else { 0 };
@@ -285,7 +280,7 @@ impl Activations {
             if tile < quant_tiles {
                 let first = tile * TILE_TOKENS;
                 let tokens = TILE_TOKENS.min(rows - first);
-                let range = |held: bool| if held { Words::range(first, tokens, cols) } else { 0..0 };
+                let range = |held: bool| if held { words(first, tokens, cols) } else { 0..0 };
                 let (in_bytes, in_pairs) = (range(forms.bytes), range(forms.pairs));
                 // SAFETY: tiles do not overlap, and each is taken by one chunk.
                 let tile = unsafe {
@@ -319,10 +314,10 @@ impl Activations {
 
     /// Int8 blocks of the tokens `tokens`, which begin a tile.
     pub(crate) fn quant(&self, pairs: bool, tokens: Range<usize>) -> QuantBlock<'_> {
-        let words = if pairs { &self.pairs.0 } else { &self.bytes.0 };
+        let held = if pairs { &self.pairs } else { &self.bytes };
         let n_parts = self.cols / BLOCK_K;
         QuantBlock {
-            words: &words[Words::range(tokens.start, tokens.len(), self.cols)],
+            words: &held[words(tokens.start, tokens.len(), self.cols)],
             tokens: tokens.len(),
             n_parts,
             first_part: 0,

@@ -89,21 +89,30 @@ pub fn attend(
     let n_blocks = rows().map(|n| blocks(n, block_rows)).sum::<usize>();
     pool.run(n_blocks, &|_, index| {
         // Backwards: the last rows of a prompt see the most keys, and long work goes first.
-        let mut index = n_blocks - 1 - index;
-        for segment in segments {
-            let rows = shape.rows(segment);
-            let blocks = blocks(rows, block_rows);
-            if index >= blocks {
-                index -= blocks;
-                continue;
-            }
-            let (kv_head, first) = (index % shape.n_kv_heads, index / shape.n_kv_heads * block_rows);
-            let rows = first..(first + block_rows).min(rows);
-            let (chunks, target) = (shape.chunks(segment), Target::Out(&out));
-            Block { level, shape, segment, kv_head, rows, chunks, q, target }.run();
-            return;
-        }
+        let (segment, index) =
+            find(segments, n_blocks - 1 - index, |segment| blocks(shape.rows(segment), block_rows));
+        let segment = &segments[segment];
+        let (kv_head, first) = (index % shape.n_kv_heads, index / shape.n_kv_heads * block_rows);
+        let rows = first..(first + block_rows).min(shape.rows(segment));
+        let (chunks, target) = (shape.chunks(segment), Target::Out(&out));
+        Block { level, shape, segment, kv_head, rows, chunks, q, target }.run();
     });
+}
+
+/// The segment that task `index` of all belongs to, and which of its tasks that is.
+fn find<'s, 'p, P>(
+    segments: &'s [AttendSegment<'p, P>],
+    mut index: usize,
+    tasks: impl Fn(&'s AttendSegment<'p, P>) -> usize,
+) -> (usize, usize) {
+    for (i, segment) in segments.iter().enumerate() {
+        let tasks = tasks(segment);
+        if index < tasks {
+            return (i, index);
+        }
+        index -= tasks;
+    }
+    panic!("{index} tasks more than the segments have");
 }
 
 /// Few rows: every chunk apart, so that all threads have a part of a long cache; then the chunks of each row merged in
@@ -126,35 +135,25 @@ fn by_chunks(
     }
     let blocks = |segment| shape.rows(segment).div_ceil(BLOCK_ROWS);
     let tasks = |segment| shape.n_kv_heads * shape.chunks(segment).len() * blocks(segment);
-    pool.run(segments.iter().map(tasks).sum(), &|_, mut index| {
-        for (segment, start) in segments.iter().zip(&starts) {
-            if index >= tasks(segment) {
-                index -= tasks(segment);
-                continue;
-            }
-            let (rows, chunks) = (shape.rows(segment), shape.chunks(segment));
-            let (page, first) = (index / blocks(segment), index % blocks(segment) * BLOCK_ROWS);
-            let (kv_head, chunk) = (page / chunks.len(), chunks.start + page % chunks.len());
-            let target = Target::Parts(parts, (start + page * rows) * shape.part().len());
-            let (rows, chunks) = (first..(first + BLOCK_ROWS).min(rows), chunk..chunk + 1);
-            Block { level, shape, segment, kv_head, rows, chunks, q, target }.run();
-            return;
-        }
+    pool.run(segments.iter().map(tasks).sum(), &|_, index| {
+        let (at, index) = find(segments, index, tasks);
+        let segment = &segments[at];
+        let (rows, chunks) = (shape.rows(segment), shape.chunks(segment));
+        let (page, first) = (index / blocks(segment), index % blocks(segment) * BLOCK_ROWS);
+        let (kv_head, chunk) = (page / chunks.len(), chunks.start + page % chunks.len());
+        let target = Target::Parts(parts, (starts[at] + page * rows) * shape.part().len());
+        let (rows, chunks) = (first..(first + BLOCK_ROWS).min(rows), chunk..chunk + 1);
+        Block { level, shape, segment, kv_head, rows, chunks, q, target }.run();
     });
     let tasks = |segment| shape.n_kv_heads * blocks(segment);
-    pool.run(segments.iter().map(tasks).sum(), &|_, mut index| {
-        for (segment, start) in segments.iter().zip(&starts) {
-            if index >= tasks(segment) {
-                index -= tasks(segment);
-                continue;
-            }
-            let rows = shape.rows(segment);
-            let (kv_head, first) = (index / blocks(segment), index % blocks(segment) * BLOCK_ROWS);
-            let start = start + kv_head * shape.chunks(segment).len() * rows;
-            let rows = first..(first + BLOCK_ROWS).min(rows);
-            MergeParts { level, shape, segment, kv_head, rows, parts, start, out }.run();
-            return;
-        }
+    pool.run(segments.iter().map(tasks).sum(), &|_, index| {
+        let (at, index) = find(segments, index, tasks);
+        let segment = &segments[at];
+        let rows = shape.rows(segment);
+        let (kv_head, first) = (index / blocks(segment), index % blocks(segment) * BLOCK_ROWS);
+        let start = starts[at] + kv_head * shape.chunks(segment).len() * rows;
+        let rows = first..(first + BLOCK_ROWS).min(rows);
+        MergeParts { level, shape, segment, kv_head, rows, parts, start, out }.run();
     });
 }
 
@@ -185,6 +184,23 @@ impl AttendShape {
         let group = self.n_heads / self.n_kv_heads;
         let head = kv_head * group + row % group;
         ((segment.first_row + row / group) * self.n_heads + head) * self.head_dim
+    }
+
+    /// Stores the outputs `o` of a query row, divided by the denominator `l`. Nobody else may store that row.
+    fn store<P>(
+        &self,
+        segment: &AttendSegment<'_, P>,
+        (kv_head, row): (usize, usize),
+        out: &Shared<'_, f32>,
+        o: &[[f32; 16]],
+        l: f32,
+    ) {
+        let start = self.offset(segment, kv_head, row);
+        // SAFETY: a row of a head is one task's, as the caller says.
+        let out = unsafe { out.slice(start, self.head_dim) };
+        for (out, o) in out.iter_mut().zip(o.as_flattened()) {
+            *out = o / l;
+        }
     }
 
     fn part(&self) -> PartShape {

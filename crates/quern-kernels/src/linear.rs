@@ -9,7 +9,7 @@
 use crate::activations::{Activations, Forms};
 use crate::formats::{FormatOps, IntegerOps, STRIP_ROWS, Strip};
 use crate::isa::Level;
-use crate::panel::{BLOCK_TOKENS, FloatPanel, PANEL_K, PANEL_PARTS, Panel};
+use crate::panel::{BLOCK_TOKENS, FLOAT_BLOCK_TOKENS, FloatPanel, PANEL_K, PANEL_PARTS, Panel};
 use crate::pool::Pool;
 use crate::shared::Shared;
 use crate::tiles::Floats;
@@ -310,9 +310,6 @@ pub fn linear(pool: &Pool, level: Level, x: &Activations, int8: bool, products: 
         part.multiply(level, x, int8, strips, first_token..(first_token + block_tokens).min(x.rows()));
     });
 }
-
-/// Tokens of a block where f32 activations are held: whole tiles of both kinds.
-const FLOAT_BLOCK_TOKENS: usize = 60;
 
 /// Most products that may share one input.
 pub const MAX_PRODUCTS: usize = 8;

@@ -3,6 +3,8 @@
 //! What differs between number formats ends here. A panel holds what the multiply-add instructions take, so one set of tile
 //! kernels (tiles.rs) serves every format, and the price of unpacking is paid once for up to [`BLOCK_TOKENS`] tokens.
 
+use crate::activations::{FLOAT_TILE_TOKENS, TILE_TOKENS};
+
 /// Parts of 32 k in a panel, at most.
 pub(crate) const PANEL_PARTS: usize = 8;
 
@@ -11,6 +13,16 @@ pub(crate) const PANEL_K: usize = 32 * PANEL_PARTS;
 
 /// Tokens that share one unpacking: their sums of one strip take four KiB.
 pub(crate) const BLOCK_TOKENS: usize = 64;
+
+/// The same where f32 activations are held: whole tiles of both kinds.
+pub(crate) const FLOAT_BLOCK_TOKENS: usize = 60;
+
+const _: () = assert!(
+    BLOCK_TOKENS.is_multiple_of(TILE_TOKENS)
+        && FLOAT_BLOCK_TOKENS.is_multiple_of(TILE_TOKENS)
+        && FLOAT_BLOCK_TOKENS.is_multiple_of(FLOAT_TILE_TOKENS)
+        && FLOAT_BLOCK_TOKENS <= BLOCK_TOKENS
+);
 
 /// Unpacked weights with integer codes.
 #[repr(align(64))]

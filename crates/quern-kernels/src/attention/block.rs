@@ -214,16 +214,10 @@ impl Block<'_> {
     }
 
     fn finish(&self, running: &Softmax, o: &[[f32; 16]]) {
-        let dim = self.shape.head_dim;
         for (i, (row, o)) in self.rows.clone().zip(o.chunks_exact(self.columns())).enumerate() {
             match self.target {
                 Target::Out(out) => {
-                    let start = self.shape.offset(self.segment, self.kv_head, row);
-                    // SAFETY: this head of this row belongs to this block alone.
-                    let out = unsafe { out.slice(start, dim) };
-                    for (out, o) in out.iter_mut().zip(o.as_flattened()) {
-                        *out = o / running.l[i];
-                    }
+                    self.shape.store(self.segment, (self.kv_head, row), out, o, running.l[i]);
                 }
                 Target::Parts(parts, first) => {
                     let part = self.shape.part();

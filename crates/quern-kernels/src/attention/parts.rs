@@ -58,12 +58,7 @@ impl MergeParts<'_> {
             self.level.run(MergeOutputs { turn: &turn, chunk: &softmax, parts, o: &mut o, columns });
         }
         for (i, (row, o)) in self.rows.clone().zip(o.chunks_exact(columns)).enumerate() {
-            let start = self.shape.offset(self.segment, self.kv_head, row);
-            // SAFETY: this head of this row belongs to this task alone.
-            let out = unsafe { self.out.slice(start, self.shape.head_dim) };
-            for (out, o) in out.iter_mut().zip(o.as_flattened()) {
-                *out = o / running.l[i];
-            }
+            self.shape.store(self.segment, (self.kv_head, row), self.out, o, running.l[i]);
         }
     }
 }

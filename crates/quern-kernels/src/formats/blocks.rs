@@ -145,6 +145,7 @@ impl<B: Blocks> Bounds<B> {
         assert!(B::VALUES.unsigned().is_none() || 8 * largest * 127 <= i16::MAX as i64);
         assert!(B::VALUES.unsigned().is_none() || B::BITS < 8);
         let sub = if B::SUBS == 2 { 128 } else { 1 };
+        assert!(largest * sub <= i16::MAX as i64);
         assert!(64 * sub <= i16::MAX as i64 && 32 * largest * 127 * 64 * sub <= i32::MAX as i64);
     };
 }
